@@ -102,7 +102,7 @@ class Accepted(Runs):
             out = self.succeed(ranks, "evaluate", run, "--set", f"data.file={file}", "-o", "score.json", *words).out
             with open(self.path("score.json"), encoding="utf-8") as text:
                 results.append(json.load(text))
-        self.assertIn("baselines are fitted to the training part as it is now", out)
+        self.assertIn("baselines are fitted to the current values of the training part", out)
         self.assertEqual(results[1]["data"]["accepted"], {"changed_steps": 0, "missing_steps": 7})
         self.assertNotIn("accepted", results[0]["data"])
         for a, b in zip(*(result["horizons"] for result in results)):
@@ -118,7 +118,7 @@ class Accepted(Runs):
         self.netcdf("lost_step.nc", changed(first=1).replace("time = 1, 2, 3", "time = 0, 2, 3"))
         self.refuse(2, ["forecast", run, *accept, "--set", "data.file=lost_step.nc"], "more has changed than values")
         self.refuse(3, ["forecast", run, *accept, "--set", "data.file=late.nc"],
-                    "late.nc: holds no step of the training part .2001-01-03T12:00 to 2001-01-04T07:00.*go further back, or train anew")
+                    "late.nc: has no step of the training part .2001-01-03T12:00 to 2001-01-04T07:00.*goes further back, or train anew")
         roots = self.trained("roots", *WINDOWS, "data.transform=sqrt")
         self.refuse(2, ["forecast", roots, *accept, "--set", "data.file=both.nc"], "data.point = .mean. forecasts depend on errors")
         self.refuse(2, [*self.arguments("gru", *WINDOWS, *ANOMALIES, "train.epochs=9", "data.file=corrected.nc")],

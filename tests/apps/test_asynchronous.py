@@ -215,15 +215,15 @@ class Ends(Asynchronous, support.LiveTest):
             self.refuse(ranks, self.arguments("wild", f"parallel.time_groups={groups}", "optimiser.name=sgd",
                                               "optimiser.clip=0", "optimiser.lr=1000", "optimiser.decay=1",
                                               "train.epochs=200"),
-                        r"training: .*not finite.* in step \d+ .*; there is no checkpoint; lower optimiser.lr",
+                        r"training: .*not finite.* in step \d+ .*. There is no checkpoint. Lower optimiser.lr",
                         r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
 
     def test_what_is_refused(self):
         for settings, pattern in (
                 (["window.sampling=global"], 'window.sampling = "global"'),
-                ([*GRAPH_WAVENET], "batch normalisation of model.name = \"graph_wavenet\""),
+                ([*GRAPH_WAVENET], "model.name = \"graph_wavenet\", because its batch normalisation"),
                 (["parallel.stages=2"], "parallel.stages = 2"),
-                (["parallel.device=simulated"], 'trains on the host; set parallel.device = "cpu"'),
+                (["parallel.device=simulated"], 'trains on the host. Set parallel.device = "cpu"'),
                 (["train.updates=sometimes"], "train.updates"),
                 (["train.max_staleness=-1"], "train.max_staleness")):
             self.refuse_settings(settings, pattern)

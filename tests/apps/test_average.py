@@ -164,7 +164,7 @@ class Averages(Runs, LoadsJson):
         self.refuse(2, ["average", "refit_one", self.trained(), "-o", "refused", "--weights", "stacking"], "its parts are training")
         shutil.rmtree(self.path("refit_two/chosen"))
         self.refuse(2, ["average", "refit_two", "cycle", "-o", "refused", "--weights", "stacking"],
-                    "train the members with split.validation, or set --weights equal")
+                    "Train the members with split.validation, or set --weights equal")
         self.assertFalse(os.path.exists(self.path("refused")))
 
     def test_an_average_is_scored_like_a_run(self):
@@ -219,9 +219,9 @@ class Averages(Runs, LoadsJson):
         self.assertNotIn("v_members", self.forecast("made", *origin))
         text = subprocess.run(["ncdump", "-h", self.path("forecast.nc")], check=True, capture_output=True, text=True).stdout
         self.assertIn("average (validation) of", text)
-        self.refuse(2, ["forecast", "gru", "--steps", "1", "--members"], "--members is of averages alone")
+        self.refuse(2, ["forecast", "gru", "--steps", "1", "--members"], "--members works only with averages")
         self.refuse(2, ["forecast", "made", "--steps", "3"], "3 horizons: .*weights for 2 steps")
-        self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: has no forecast from 2001-01-03T23:00; its init_time is")
+        self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: has no forecast from 2001-01-03T23:00. Its init_time is")
 
     def test_baselines_go_on_behind_the_data(self):
         """A forecast from the end of the data is that of longer data from the same origin, whatever the time of day."""
@@ -298,10 +298,10 @@ class Averages(Runs, LoadsJson):
                 ("turned", forecasts(lambda h, i: 0, dimensions="lead, init_time, node"), "in this order"),
                 ("kelvin", forecasts(lambda h, i: 0, units="km h-1"), 'variable v is in "km h-1", but in "m s-1" in sensors.nc'),
                 ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, which sensors.nc has; its variables are"),
-                ("short", forecasts(lambda h, i: 0, leads=(1,)), "forecasts of 1 steps ahead, and 2 are wanted"),
-                ("zero", forecasts(lambda h, i: 0, leads=(0, -1)), "no forecast of the first step behind init_time"),
+                ("short", forecasts(lambda h, i: 0, leads=(1,)), "forecasts of 1 steps ahead, but 2 are needed"),
+                ("zero", forecasts(lambda h, i: 0, leads=(0, -1)), "no forecast of the first step after init_time"),
                 ("late", forecasts(lambda h, i: 0, leads=("3600", "7200"), lead_units="hours"), "no forecast of the first step"),
-                ("month", forecasts(lambda h, i: 0, lead_units="months"), 'units "months", in which the steps of the data .1 hour. are no'),
+                ("month", forecasts(lambda h, i: 0, lead_units="months"), 'units "months", in which a step of the data .1 hour. has no'),
                 ("early", forecasts(lambda h, i: 0, origins=range(10, 20)), "no forecast from any of the 15 origins from 2001-01-03T07:00"),
                 ("few", forecasts(lambda h, i: 0, order=[0, 1, 4]), 'no forecasts of node "n2", which the run has'),
                 ("undated", forecasts(lambda h, i: 0).replace("hours since 2001-01-01", "1"), "init_time is not dated")):
@@ -328,13 +328,13 @@ class Averages(Runs, LoadsJson):
         for members, *patterns in (
                 ((), "members is required|members"),
                 ((run,), "needs two members or more, and only gru is named"),
-                ((run, run + "/"), "is a member twice"),
-                ((run, "lim", "lim"), "lim: is a member twice"),
-                ((run, "limm"), "limm: neither a run directory nor a file of forecasts", "persistence, "),
+                ((run, run + "/"), "is named twice"),
+                ((run, "lim", "lim"), "lim: is named twice"),
+                ((run, "limm"), "limm: not a run directory, a file of forecasts or a baseline", "persistence, "),
                 ((run, "annual_cycle"), "annual_cycle: these data have no such baseline"),
                 ((run, "empty"), "empty: not a run directory"),
                 ((run, "unfinished"), "unfinished: the training has not ended"),
-                (("lim", "up.nc"), "no run is among the members"),
+                (("lim", "up.nc"), "none of the members is a run"),
                 ((run, "other"), "other: its parts are training .*2001-01-02T15:00, .* same split"),
                 ((run, "copied"), "copied: its data are copy.nc, and those of gru are sensors.nc")):
             with self.subTest(members):
@@ -344,17 +344,17 @@ class Averages(Runs, LoadsJson):
             self.refuse(2, ["average", "blind", "lim", "-o", "no", "--weights", weights], f"--weights {weights} needs errors in the validation part")
         self.refuse(1, ["average", run, "stnn", "-o", "no", "--weights", "best"], "--weights", code=2)
         self.refuse(2, ["average", self.trained("double"), run, "-o", "no", "--set", "evaluate.horizons=3"],
-                    "double: puts out window.outputs = 2 steps, and 3 are averaged")
-        self.refuse(1, ["average", run, "lim", "-o", "gru"], "gru: is the directory of a run")
+                    "double: forecasts window.outputs = 2 steps, but 3 are averaged")
+        self.refuse(1, ["average", run, "lim", "-o", "gru"], "gru: is a run directory")
         self.refuse(1, ["average", run, "lim", "-o", "sensors.nc"], "sensors.nc: cannot make this directory")
         self.refuse(1, ["average", run, "lim", "-o", "not/there/yet"], "not/there/yet: cannot be written")
         self.average(run, "lim")
-        self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: is there already")
-        self.refuse(1, ["average", run, "made", "-o", "no"], "made: is an average itself; name its members")
+        self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: already exists")
+        self.refuse(1, ["average", run, "made", "-o", "no"], "made: is an average itself. Name its members")
 
     def test_no_run_goes_where_an_average_is(self):
         self.succeed(1, "average", self.trained(), "lim", "--weights", "equal", "-o", "taken")
-        self.refuse(2, self.arguments("taken"), "taken holds an average of forecasters")
+        self.refuse(2, self.arguments("taken"), "taken contains an average of forecasters")
 
     def test_what_happens_to_members_is_noticed(self):
         run = self.trained()
@@ -379,7 +379,7 @@ class Averages(Runs, LoadsJson):
                      '{"weighting": "equal", "members": [{"kind": "baseline", "name": "lim"}, {"kind": "run", "path": "../gru", "hash": ""}], '
                      '"horizons": [{"weights": [0.5, 0.6]}]}'):
             self.write("of_again/average.json", text)
-            self.refuse(3, ["evaluate", "of_again"], "of_again/average.json: not as 'rossby average' writes it")
+            self.refuse(3, ["evaluate", "of_again"], "of_again/average.json: not a file of 'rossby average'")
 
 
 if __name__ == "__main__":

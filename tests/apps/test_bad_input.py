@@ -45,13 +45,13 @@ class Data(BadInput):
         self.netcdf("low.nc", sensors(destination="1, -1, 0"))
         self.refuse_training(["data.file=low.nc"], r"edge 1 \(1 -> -1\) names node -1")
         self.netcdf("nan.nc", sensors(weight="1, NaN, 2"))
-        self.refuse_training(["data.file=nan.nc"], r"edge 1 \(1 -> 2\) has weight nan; weights must be finite")
+        self.refuse_training(["data.file=nan.nc"], r"edge 1 \(1 -> 2\) has weight nan, but weights have to be finite")
         self.netcdf("bare.nc", sensors().replace("edge_src", "a").replace("edge_dst", "b").replace("edge_weight", "c"))
         self.refuse_training(["data.file=bare.nc"], "bare.nc has no edges", "relation.graph")
 
     def test_nothing_observed(self):
         self.netcdf("blank.nc", sensors(missing=(0, 1, 2)))
-        self.refuse_training(["data.file=blank.nc"], "no node has a single observed value")
+        self.refuse_training(["data.file=blank.nc"], "no node has an observed value")
         self.refuse_training(["data.file=blank.nc", "data.nodes=all"], "the training part .* has no observed value")
         self.netcdf("blind.nc", sensors(holes=[(t, i) for t in range(12, 17) for i in range(3)]))
         for groups in (1, 2):
@@ -89,8 +89,8 @@ class Corners(BadInput):
             command += [":"] * (threads - 1) + ["-n", "1", "-x", f"OMP_NUM_THREADS={threads}", support.rossby, *self.train("train.epochs=1")]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, "warning   ranks have different numbers of threads, and count as 1 each in what is reported: "
-                                        r"1 of rank 0 on \S+, 2 of rank 1 on \S+; set OMP_NUM_THREADS")
+        self.assertRegex(result.stdout, "warning   ranks have different numbers of threads, and reports assume 1 on each: "
+                                        r"1 of rank 0 on \S+, 2 of rank 1 on \S+. Set the same OMP_NUM_THREADS")
         shutil.rmtree(self.path("run"))
 
     def test_more_ranks_than_nodes(self):
@@ -122,16 +122,16 @@ class Settings(BadInput):
         self.refuse_training(["train.epochs=-1"], r"out of range: allowed is 0 to")
         self.refuse_training(["optimiser.lr=nan"], r"optimiser\.lr = nan is not a finite number")
         self.refuse_training(["optimiser.lr=-1e300"], r"out of range: allowed is 0 to 1000000")
-        self.refuse_training(["optimiser.lr_scaling=linear"], r"optimiser\.lr_scaling = \"linear\" is for forecasters of windows")
-        self.refuse_training(["optimiser.lr=0", "optimiser.lr_z=0.02"], r"optimiser\.lr_z = 0\.02 is a multiple of optimiser\.lr")
+        self.refuse_training(["optimiser.lr_scaling=linear"], r"optimiser\.lr_scaling = \"linear\" works only with window models")
+        self.refuse_training(["optimiser.lr=0", "optimiser.lr_z=0.02"], r"optimiser\.lr_z = 0\.02 is scaled with optimiser\.lr")
         self.refuse_training(["optimiser.lr=0", "optimiser.lr_relation=0.02"], r"optimiser\.lr_relation = 0\.02 is a multiple")
         self.refuse_training(["checkpoint.keep=0", "train.stop_after=1m"], r"checkpoint\.keep = 0 writes none")
         self.refuse_training(["model.dropout_z=1e301"], r"out of range: allowed is 0 to 0\.999")
         self.refuse_training(["relation.refine_start=1e301"], r"out of range: allowed is -1e\+300 to 1e\+300")
         self.refuse_training(["relation.self=maybe"], r"relation\.self needs true or false")
         self.refuse_training(["relation.mode=refined"], r"none of given, refine; the nearest is refine")
-        self.refuse_training(["relation.hops=[2, 1]"], r"relation\.hops must be a list of ascending powers")
-        self.refuse_training(["train.epochs"], r"--set key=value is right")
+        self.refuse_training(["relation.hops=[2, 1]"], r"relation\.hops is not a list of ascending powers")
+        self.refuse_training(["train.epochs"], r"Write --set key=value")
 
     def test_files(self):
         self.refuse(2, ["train", "none.toml", "--run", "run"], r"none\.toml: cannot read this file: No such file")
@@ -142,19 +142,19 @@ class Settings(BadInput):
         self.refuse_training(["split.train=1000"], r"split\.train", "the series has 20")
         self.refuse_training(["split.train=15", "split.validation=5", "split.test=1"],
                              r"15 \+ 5 \+ 1 steps; the series has 20")
-        self.refuse_training(["split.train=1"], "training needs 2 or more")
-        self.refuse_training(["split.train=1.5"], "a share lies between 0 and 1")
-        self.refuse_training(["split.train=2001-01-01T12", "split.validation=2001-01-01T06"], "before the part begins")
-        self.refuse_training(["split.train=1999-01-01"], "training needs 2 or more|split.train")
-        self.refuse_training(["split.train=soon"], "neither a count of steps, a share")
+        self.refuse_training(["split.train=1"], "training needs at least 2")
+        self.refuse_training(["split.train=1.5"], "not a share between 0 and 1")
+        self.refuse_training(["split.train=2001-01-01T12", "split.validation=2001-01-01T06"], "but the part begins later")
+        self.refuse_training(["split.train=1999-01-01"], "training needs at least 2|split.train")
+        self.refuse_training(["split.train=soon"], "Give a number of steps, a share")
         self.refuse_training(["split.folds=3", "split.fold=3"], "the folds are 0 to 2")
 
     def test_settings_that_do_not_go_together(self):
         self.refuse_training(["relation.graph=grid"], "needs a gridded file", '"edges" or "nearest"')
         self.refuse_training(["relation.graph=nearest"], "needs coordinates, but .*sensors.nc has none")
-        self.refuse_training(["model.start=data", "model.latent=2"], "needs model.latent = features")
+        self.refuse_training(["model.start=data", "model.latent=2"], "needs as many latents as features")
         self.refuse_training(["train.joint=true", "train.sampling=pairs"],
-                             'train.joint goes with train.sampling = "slabs"')
+                             'train.joint = true needs train.sampling = "slabs"')
         self.refuse_training(["schedule.name=plateau"], "split.validation or split.folds")
         short = ["split.train=10", "split.validation=2", "evaluate.horizons=3"]
         self.refuse_training([*short, "train.early_stop=1", "schedule.metric=validation"],
@@ -162,22 +162,22 @@ class Settings(BadInput):
         words = [word for s in (*short, "train.epochs=1", "train.keep=last") for word in ("--set", s)]
         out = self.succeed(1, "train", "sensors.toml", "--run", "short", *words).out
         self.assertIn("warning   validation is left out: it has 2 steps, fewer than evaluate.horizons = 3", out)
-        self.refuse_training(["schedule.name=step", "schedule.milestones=[30, 20]"], r"schedule\.milestones must ascend")
-        self.refuse_training(["schedule.name=step", "schedule.milestones=[20, 20]"], r"schedule\.milestones must ascend")
+        self.refuse_training(["schedule.name=step", "schedule.milestones=[30, 20]"], r"schedule\.milestones do not ascend")
+        self.refuse_training(["schedule.name=step", "schedule.milestones=[20, 20]"], r"schedule\.milestones do not ascend")
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")
         self.refuse_training(["parallel.partition=graph", "relation.discover=dense"],
-                             "does not go with a dense relation")
+                             "does not work with a dense relation")
         self.refuse_training(["parallel.row_order=rcm", "relation.graph=none", "relation.discover=dense"],
-                             "needs relations: set relation.graph")
+                             "needs relations. Set relation.graph")
         self.refuse_training(["parallel.row_order=rcm", "relation.discover=dense"],
-                             "does not go with a dense relation")
+                             "does not work with a dense relation")
         for start in ("x", "", "1/m"):
             self.refuse_training(["relation.discover=dense", f"relation.discover_start={start}"], '"1/n" or a number')
         for start in ("0", "1", "-0.5", "1e300"):
             self.refuse_training(["relation.discover=dense", f"relation.discover_start={start}"], "never learn")
             self.refuse_training(["relation.mode=refine", f"relation.refine_start={start}"], "never learn|is out of range")
         refined = ["relation.mode=refine", "relation.refine_start=0.99999999"]
-        self.refuse_training([*refined, "model.precision=float"], r"0\.99999999 \(rounded to 1\): weights that start there never learn")
+        self.refuse_training([*refined, "model.precision=float"], r"0\.99999999 \(rounded to 1\): weights with this initial value never change")
         for learns in [[*refined, "model.precision=double"], ["relation.mode=refine", "relation.refine_start=1", "optimiser.lr_relation=0"],
                        ["relation.self=true", "relation.self_start=1", "optimiser.lr_relation=0"]]:
             self.succeed(1, "train", "sensors.toml", "--run", "starts_" + str(len(learns)) + learns[-2], *[w for s in learns for w in ("--set", s)])
@@ -185,8 +185,8 @@ class Settings(BadInput):
         # Of a node whose edges sum to zero but for rounding nothing is divided.
         self.netcdf("cancelled.nc", sensors(nodes=5, source="0, 1, 2, 3", destination="4, 4, 4, 4", weight="0.1, 0.2, -0.3, -2e-17"))
         self.succeed(1, "train", "sensors.toml", "--run", "cancelled", "--set", "data.file=cancelled.nc", "--set", "train.epochs=1")
-        self.refuse_training(["data.file=turned.nc"], "sum to -0.5: dividing by that turns their signs around; set relation.normalise = false")
-        self.refuse_training(["data.file=turned.nc", "relation.normalise=false", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"], "an edge of weight -0.5")
+        self.refuse_training(["data.file=turned.nc"], "have a sum of -0.5, and dividing by it would change their signs. Set relation.normalise = false")
+        self.refuse_training(["data.file=turned.nc", "relation.normalise=false", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"], "an edge with weight -0.5")
         for settings, needs in [(["relation.discover=low_rank"], "a dense learned relation"),
                                 (["relation.discover=dense", "model.precision=double"], "model.precision"),
                                 (["relation.discover=dense", "optimiser.name=sgd"], "optimiser.name"),

@@ -23,9 +23,9 @@ class Run(BadInput):
         run = self.trained("held")
         before = sorted(os.listdir(self.path(run)))
         self.refuse(2, ["train", "sensors.toml", "--run", run, "--resume", "never"],
-                    "held already holds a run: choose another --run")
+                    "held already contains a run. Choose another --run")
         result = self.succeed(2, "train", "sensors.toml", "--run", run)
-        self.assertRegex(result.out, "nothing is left to do: all epochs done; raise train.epochs")
+        self.assertRegex(result.out, "nothing is left to do: all epochs done. Raise train.epochs")
         self.assertEqual(sorted(os.listdir(self.path(run))), before)
 
     def test_directory_that_is_no_run(self):
@@ -45,14 +45,14 @@ class Run(BadInput):
                 time.sleep(0.05)
             for arguments in [["train", "sensors.toml", "--run", "busy"], ["evaluate", "busy"]]:
                 self.refuse(2, arguments,
-                            r"busy: this run directory is in use by process \d+ on .*; wait for it, or train into another --run")
+                            r"busy: this run directory is in use by process \d+ on .*. Wait for it, or train into another --run")
         finally:
             os.killpg(holder.pid, signal.SIGKILL)
             holder.communicate()
         begin = time.monotonic()  # ranks end when they miss mpiexec, within seconds
         while "in use by process" in self.run_ranks(2, "evaluate", "busy").err:
             self.assertLess(time.monotonic() - begin, 30)
-        self.refuse(2, ["evaluate", "busy"], "has no trained state", "train it first")
+        self.refuse(2, ["evaluate", "busy"], "has no trained state", "Train it first")
         self.succeed(2, "train", "sensors.toml", "--run", "busy")
         with open(self.path("busy/metrics.jsonl"), encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2, "the metrics are those of the new run")
@@ -61,7 +61,7 @@ class Run(BadInput):
         arguments = ["train", "sensors.toml", "--run", "wild"]
         self.refuse(2, [*arguments, "--set", "optimiser.name=sgd", "--set", "optimiser.lr=1e6",
                         "--set", "train.epochs=50"],
-                    "the loss is .*not finite.*; lower optimiser.lr or set optimiser.clip")
+                    "the loss is .*not finite.*. Lower optimiser.lr, or set optimiser.clip")
         self.succeed(2, *arguments)
 
     def test_damaged_state(self):
@@ -88,8 +88,8 @@ class Run(BadInput):
 
     def test_advice_to_go_on(self):
         for setting, more, text in (("schedule.name=plateau", "schedule.min_lr=0.002", r"learning rate fell to schedule.min_lr\n"),
-                                    ("train.early_stop=1", "schedule.name=plateau", "early stop: .*; raise train.early_stop to go on"),
-                                    ("train.max_seconds=1e-6", "log.seconds=1", "train.max_seconds reached; raise train.max_seconds to go on")):
+                                    ("train.early_stop=1", "schedule.name=plateau", "early stop: .*. Raise train.early_stop to go on"),
+                                    ("train.max_seconds=1e-6", "log.seconds=1", "train.max_seconds reached. Raise train.max_seconds to go on")):
             run = setting.split("=", maxsplit=1)[0]
             arguments = ["train", "sensors.toml", "--run", run, "--set", setting, "--set", more, "--set", "train.epochs=40", "--set", "schedule.metric=train", "--set",
                          "schedule.threshold=0.9", "--set", "schedule.patience=1"]
@@ -98,10 +98,10 @@ class Run(BadInput):
 
     def test_evaluate_and_forecast(self):
         run = self.trained("good")
-        self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would make another model", r"model\.latent: 3 \(asked for\), 1")
+        self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would change the model", r"model\.latent: 3 \(asked for\), 1")
         self.refuse(2, ["evaluate", run, "--set", "evaluate.horizons=9"],
-                    "no origin with 9 horizons fits", "evaluate.horizons")
-        self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "an origin lies between 0 and 17")
+                    "too few for an origin with 9 horizons", "evaluate.horizons")
+        self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "origins are 0 to 17")
         self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "1999-01-01"], "2001-01-01", "1999-01-01")
         self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "soon"], "soon")
         os.rename(self.path("sensors.nc"), self.path("away.nc"))
@@ -160,13 +160,13 @@ class OneRank(BadInput):
         folders = self.folders("other")
         self.netcdf("five.nc", sensors(nodes=5))
         shutil.copy(self.path("five.nc"), os.path.join(folders[1], "sensors.nc"))
-        self.refuse_second(folders, r"^rossby: rank 1: sensors\.nc is not the same as on rank 0")
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.nc differs from that of rank 0")
 
     def test_configuration_is_missing_or_another(self):
         folders = self.folders("config")
         with open(os.path.join(folders[1], "sensors.toml"), "a", encoding="utf-8") as file:
             file.write("[log]\nseconds = 2\n")
-        self.refuse_second(folders, r"^rossby: rank 1: sensors\.toml is not the same as on rank 0")
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.toml differs from that of rank 0")
         os.remove(os.path.join(folders[1], "sensors.toml"))
         self.refuse_second(folders, r"^rossby: rank 1: sensors\.toml: cannot read this file")
 
@@ -190,12 +190,12 @@ class OneRank(BadInput):
         for folder in folders[2:]:
             shutil.copy(self.path("negative.nc"), os.path.join(folder, "sensors.nc"))
         settings = ["model.name=dcrnn", "window.inputs=2", "window.outputs=1", "evaluate.horizons=1", "parallel.time_groups=2"]
-        result = self.refuse(4, self.train(*settings), "^rossby: rank [23]: the graph has an edge of weight -0.5", folders=folders)
+        result = self.refuse(4, self.train(*settings), "^rossby: rank [23]: the graph has an edge with weight -0.5", folders=folders)
         self.assertLess(result.seconds, 8, "no rank waits for others to come")
 
     def test_run_directory_is_not_shared(self):
         folders = self.folders("apart")
-        self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ", "run/checkpoints: no such directory",
+        self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ", "run/checkpoints: the directory does not exist",
                     "all ranks need to see", folders=folders)
         self.assertEqual(os.listdir(os.path.join(folders[0], "run", "checkpoints")), [])
         self.assertFalse(os.path.exists(os.path.join(folders[1], "run")))

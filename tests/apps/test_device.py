@@ -141,8 +141,8 @@ class Device(Runs):
         self.write("scored/config.toml", config.replace('device = "simulated"', 'device = "cuda"'))
         self.assertIn("device    cpu (no GPU: ", self.succeed(2, "evaluate", "scored").out)
         for asked in (["--device", "cuda"], ["--set", "parallel.device=cuda"]):
-            self.refuse(2, ["evaluate", "scored", *asked], 'parallel.device = "cuda": there is no GPU')
-            self.refuse(2, ["forecast", "scored", "--steps", "2", *asked], 'parallel.device = "cuda": there is no GPU')
+            self.refuse(2, ["evaluate", "scored", *asked], 'parallel.device = "cuda", but no GPU was found')
+            self.refuse(2, ["forecast", "scored", "--steps", "2", *asked], 'parallel.device = "cuda", but no GPU was found')
 
     @support.long_test
     def test_streamed(self):
@@ -159,7 +159,7 @@ class Device(Runs):
                     self.assertEqual(self.ends(run), self.ends(name))
         self.succeed(1, "evaluate", "pinned-async3")
         self.refuse_settings([DEVICE, "relation.discover=dense", *STREAMED, "relation.stream_gib=1e-7"],
-                             "are too few: two chunks of .* are needed")
+                             "are not enough: two chunks of .* are needed")
 
     def test_memory_of_a_device_bounds_what_streams_there(self):
         """Chunks are made for a third of it, without a word about their size; elsewhere it bounds them alone."""
@@ -236,18 +236,18 @@ class Device(Runs):
         settings = ["data.file=hub.nc", "split.train=6", "split.validation=1", "train.epochs=1", "evaluate.horizons=1", "model.precision=float",
                     "parallel.partition=weighted", "parallel.entry_cost=1", "model.latent=16", "train.slab_steps=0"]
         result = self.run_ranks(2, *self.arguments("alone", *settings, DEVICE, "parallel.device_memory=13500KiB"), limit=100)
-        self.assertRegex(result.err, "rossby: rank 1: out of device memory: .* does not fit beside")
+        self.assertRegex(result.err, "rossby: rank 1: out of device memory: .* does not fit: ")
         self.assertNotIn("has waited", result.err, "the watchdog has nothing to say")
         self.assertEqual(result.codes[1], 1)
         short = self.run_ranks(2, *self.arguments("short", *settings, DEVICE, "parallel.device_memory=13500KiB",
                                                   "parallel.watchdog_seconds=4"), limit=100)
-        self.assertRegex(short.err, "rossby: rank 1: out of device memory: .* does not fit beside")
+        self.assertRegex(short.err, "rossby: rank 1: out of device memory: .* does not fit: ")
         self.assertNotIn("has waited", short.err, "the watchdog's limit leaves room for the cause")
         several = self.run_ranks(4, *self.arguments("several", *settings, DEVICE, "parallel.device_memory=13200KiB",
                                                     "parallel.watchdog_seconds=8"), limit=100)
         spoken = [line for line in several.err.splitlines() if line.startswith("rossby: ")]
         self.assertEqual(len(spoken), 1, several.err)
-        self.assertRegex(spoken[0], "rossby: rank 2: out of device memory: .* does not fit beside")
+        self.assertRegex(spoken[0], "rossby: rank 2: out of device memory: .* does not fit: ")
         self.assertNotIn("Segmentation", several.err, "what still comes finds the memory that it was to go to")
 
     def test_memory_of_a_device(self):
@@ -263,7 +263,7 @@ class Device(Runs):
         if "no GPU" not in out:
             self.skipTest("there is a GPU")
         self.assertEqual(out.count("device    cpu (no GPU: "), 1)
-        self.refuse(2, [*self.arguments("refused"), "--device", "cuda"], 'parallel.device = "cuda": there is no GPU')
+        self.refuse(2, [*self.arguments("refused"), "--device", "cuda"], 'parallel.device = "cuda", but no GPU was found')
         self.refuse(2, [*self.arguments("refused"), "--device", "gpu"], "parallel.device", "auto, cpu, cuda")
         self.refuse(1, [*self.arguments("refused"), "--device", "simulated", "--device-memory", "1QiB"], "1QiB")
 

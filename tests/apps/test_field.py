@@ -232,7 +232,7 @@ class Field(support.ProgramTest):
                       "2000-02-29, the last step with values", out)
         self.assertIn("2 steps from 2000-02-29", out)
         out = self.succeed(1, "forecast", "padded", "--steps", "2", "--origin", "2000-03-02").out
-        self.assertIn("warning: the last values before that origin are of 2000-02-29", out)
+        self.assertIn("warning: the last values before that origin are from 2000-02-29", out)
         self.train("whole", "small.nc")
         self.assertNotIn("no value", self.succeed(1, "forecast", "whole", "--steps", "1").out)
 
@@ -274,7 +274,7 @@ class Field(support.ProgramTest):
         self.assertEqual(self.rmse("foreign"), self.rmse("own"))
         self.refuse(2, ["train", "t.toml", "--run", "none", "--set", "data.file=others.nc", "--set", "model.name=dcrnn",
                         "--set", "relation.graph=edges", "--set", "relation.file=asis_g.nc"],
-                    r'asis_g\.nc: its node 0 is "100", which is no node of others\.nc')
+                    r'asis_g\.nc: node 0 is "100", which is not a node of others\.nc')
 
     def test_19_graph_order(self):
         shutil.copy(self.field("19_graph_order/dcrnn.toml"), self.path("dcrnn.toml"))

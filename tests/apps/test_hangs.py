@@ -155,7 +155,7 @@ class Hangs(support.LiveTest):
         self.assertEqual(code, 1, lines)
         self.assertLess(seconds, self.time_limit(2))
         self.assertEqual(len(lines), 1, lines)
-        self.assertRegex(lines[0], "^rossby: rank 1: out of memory.*; use more ranks")
+        self.assertRegex(lines[0], "^rossby: rank 1: out of memory.*. Use more ranks")
 
 
 if __name__ == "__main__":

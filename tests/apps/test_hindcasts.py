@@ -240,7 +240,7 @@ class Grid(Files):
         self.succeed(1, "evaluate", run)
         self.succeed(1, "train", "grid.toml", "--run", "other", "--set", "train.epochs=1")
         os.replace(self.path(run + "/intervals.h5"), self.path("other/intervals.h5"))
-        self.refuse(2, ["forecast", "other", "--steps", "1", "--intervals", "50"], "another state than other has now")
+        self.refuse(2, ["forecast", "other", "--steps", "1", "--intervals", "50"], "do not belong to the current state of other")
 
     def test_an_average_has_intervals_and_spread(self):
         run = self.trained()
@@ -271,7 +271,7 @@ class Grid(Files):
 
     def test_bad_options(self):
         run = self.trained()
-        self.refuse(2, ["evaluate", run, "--hindcasts", "pacific.nc"], "pacific.nc: this file is read here")
+        self.refuse(2, ["evaluate", run, "--hindcasts", "pacific.nc"], "pacific.nc: this input file would be overwritten")
         evaluate = ["evaluate", run, "-o", "bad.json"]
         for options, pattern in {
                 ("--against", "nobody"): "--against nobody: it is one of persistence",

@@ -148,7 +148,7 @@ class Further(Runs):
         self.assertNotEqual(self.lines("filled_mean")[-1]["loss"], self.lines("filled_zero")[-1]["loss"])
         # A null value is of what is forecast: zeros of works mean something.
         out = self.succeed(2, *self.training("null", "data.null_value=0")).out
-        self.assertRegex(out, "remark +data.null_value = 0 is of what is forecast alone")
+        self.assertRegex(out, "remark +data.null_value = 0 applies only to variables that are forecast")
         self.assertRegex(out, r"variable +works .input, known ahead.\nunits +1\nvalues +0 to 1")
         self.assertRegex(self.succeed(1, *self.training("late", "window.holidays=[\"2001-01-02\"]")).out,
                          "warning +none of window.holidays is in the training part")
@@ -157,9 +157,9 @@ class Further(Runs):
 
     def test_forecasts_read_what_is_known_ahead(self):
         self.succeed(2, *self.training("ahead"))
-        message = "2 steps, 2 of them behind the data, which end at 2001-01-02T05:00.* --inputs"
+        message = "2 steps, but 2 of them are after the end of the data, 2001-01-02T05:00.* --inputs"
         self.refuse(2, ["forecast", "ahead", "--steps", "2"], message)
-        self.refuse(1, ["forecast", "ahead", "--steps", "2", "--origin", "2001-01-02T04:00"], "2 steps, 1 of them behind")
+        self.refuse(1, ["forecast", "ahead", "--steps", "2", "--origin", "2001-01-02T04:00"], "2 steps, but 1 of them are after")
         names = ("tide", "works")
         self.netcdf("next.nc", series(4, 29, names=names))
         first = self.forecasts("ahead", "--inputs", "next.nc", ranks=2)
@@ -216,7 +216,7 @@ class Further(Runs):
         self.refuse(2, ["forecast", "run_ahead", "--steps", "2", "--set", "data.file=unknown.nc"],
                     "unknown.nc: no node has a value of data.known_inputs at 2001-01-02T06:00.*--inputs FILE")
         self.succeed(1, *self.arguments("without"))
-        self.refuse(1, ["forecast", "without", "--steps", "2", "--inputs", "late.nc"], "the run has no data.known_inputs")
+        self.refuse(1, ["forecast", "without", "--steps", "2", "--inputs", "late.nc"], "the run does not read data.known_inputs")
 
     def test_nodes_are_matched_by_their_ids(self):
         self.netcdf("named.nc", series(ids=True))
@@ -237,7 +237,7 @@ class Further(Runs):
                               ("id,depth\ns3,2\ns5,3\ns7,\n", 'node "s7" has no value of depth'),
                               ("id,depth\ns3,2\ns5,deep\ns7,1\n", 'nodes.csv:3: "deep" in column depth'),
                               ("id,depth\ns3,2\ns3,3\n", "nodes.csv:3: node s3 is in line 2"),
-                              ("id,depth\n3,2\n", 'no id of its first column, id, is a node of the series'),
+                              ("id,depth\n3,2\n", 'no id in the first column, id, is a node of the series'),
                               ("id,deep\ns3,2\n", "nodes.csv:1: no column depth .* id, deep"),
                               ("id,depth\ns3\n", "nodes.csv:2: 1 columns"), ("", "empty table")):
             self.write("nodes.csv", text)
@@ -257,13 +257,13 @@ class Further(Runs):
                 (["data.static=[\"deep\"]"], "no variable deep .data.static"), (["data.static=[\"depth\", \"depth\"]"], "depth is named twice"),
                 (["data.static_file=nodes.csv"], "nothing of it is read"),
                 (["window.holidays=[\"2001-01-32\"]"], 'window.holidays: "2001-01-32" is no day'),
-                (["window.holidays=[\"2005-01-01\"]"], "none of its 1 days is in the series")):
+                (["window.holidays=[\"2005-01-01\"]"], "none of the 1 days is in the series")):
             self.refuse_settings(settings, message)
         self.netcdf("shallow.nc", series(depth=("10", "_", "45")))
         self.refuse_settings([*FURTHER, "data.file=shallow.nc"], "node 1 has no value of depth")
         fine = series(change=lambda name, t, i, x: x + 1e10 if name == "tide" else x)
         self.netcdf("fine.nc", fine.replace("float tide", "double tide").replace("tide:_FillValue = NaNf", "tide:_FillValue = NaN"))
-        self.refuse_settings([*FURTHER, "data.file=fine.nc"], "variable tide varies by less than float32 keeps of its size")
+        self.refuse_settings([*FURTHER, "data.file=fine.nc"], "variable tide varies by less than the precision of float32")
         self.netcdf("counted.nc", re.sub(r'time:units = "[^"]*" ;', 'time:units = "1" ;', series()))
         self.refuse_settings(["data.file=counted.nc", "window.time_of_day=false", "window.day_of_year=true"],
                              "window.day_of_year: the time axis counts steps")

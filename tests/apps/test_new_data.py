@@ -85,7 +85,7 @@ class NewData(Runs):
     def test_the_newest_steps_are_scored(self):
         run = self.trained("newest", "split.test=0.3")
         out = self.succeed(1, "evaluate", run, "--set", "data.file=longer.nc", "-o", "newest.json").out
-        self.assertIn('split.test = "0.3" is a share of another file: all steps behind validation are the test part', out)
+        self.assertIn('split.test = "0.3" is a share of another file: all steps after the validation part are the test part', out)
         shutil.copy(self.path("sensors.nc"), self.path("same.nc"))
         out = self.succeed(1, "evaluate", run, "--set", "data.file=same.nc", "-o", "same.json").out
         self.assertNotIn("is a share of another file", out, "as many steps: the same part")
@@ -102,7 +102,7 @@ class NewData(Runs):
         self.succeed(2, "evaluate", run, "--set", "split.test=rest", "-o", "untested.json")
         self.succeed(2, "evaluate", self.trained("tested"), "-o", "tested.json")
         self.assertEqual(self.scores("untested.json")["horizons"], self.scores("tested.json")["horizons"])
-        self.refuse(2, ["evaluate", run, "--set", "split.train=10"], "would make another model")
+        self.refuse(2, ["evaluate", run, "--set", "split.train=10"], "would change the model")
 
     def test_where_nothing_can_be_written_is_said_at_once(self):
         run = self.trained("nowhere")
@@ -119,9 +119,9 @@ class NewData(Runs):
             with open(self.path(path), "rb") as file:
                 before = file.read()
             for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
-                self.refuse(2, [*command, "-o", path], "this file is read here, and would be replaced")
+                self.refuse(2, [*command, "-o", path], "this input file would be overwritten")
                 if path == "sensors.nc":
-                    self.refuse(2, [*command, "-o", path, "--set", "data.file=longer.nc"], "this file is read here, and would be replaced")
+                    self.refuse(2, [*command, "-o", path, "--set", "data.file=longer.nc"], "this input file would be overwritten")
             with open(self.path(path), "rb") as file:
                 self.assertEqual(file.read(), before)
         for name in ("step-000000000001.h5", "anything.json"):
@@ -158,7 +158,7 @@ class NewData(Runs):
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             for path in ("graph.nc", "graph_too.nc"):
                 shutil.copy(self.path("graph_gone.nc"), self.path(path))
-                self.refuse(2, [*command, "-o", path, "--set", "relation.file=graph_too.nc"], "this file is read here, and would be replaced")
+                self.refuse(2, [*command, "-o", path, "--set", "relation.file=graph_too.nc"], "this input file would be overwritten")
         os.remove(self.path("graph.nc"))
         resumed = ["train", "new.toml", "--run", run, "--set", "relation.graph=edges", "--set", "train.epochs=9"]
         self.refuse(2, [*resumed, "--set", "relation.file=graph_other.nc"], "was written with other data")
@@ -193,7 +193,7 @@ class NewData(Runs):
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             code, text = as_nobody(*command)
             self.assertEqual(code, 1, text)
-            self.assertIn("theirs: you cannot write into this run directory; name a file with --output", text)
+            self.assertIn("theirs: you cannot write into this run directory. Name a file with --output", text)
             code, text = as_nobody(*command, "--output", os.path.join(outside, command[0]))
             self.assertEqual(code, 0, text)
         new = {name for name in self.files() - before if "ompi" not in name and "openmpi" not in name}
@@ -254,7 +254,7 @@ class Told(Runs):
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", 'evaluate.report=["x"]'], "evaluate.report")
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "evaluate.first_origin=500"], "evaluate.first_origin")
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "split.train=2009-01-01"],
-                    "2009-01-01 is behind the data, which end at 2001-01-01T19:00")
+                    "2009-01-01 is after the end of the data, 2001-01-01T19:00")
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "parallel.stage_layers=[1]"], "parallel.stage_layers")
         self.assertFalse(os.path.exists(self.path("late")))
 
@@ -264,7 +264,7 @@ class Told(Runs):
         self.assertNotIn("test part", self.start_of("evaluate.horizons=7", "split.train=14", "split.validation=0", "split.test=0"))
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "model.name=gru", "--set", "window.inputs=3", "--set",
                         "window.outputs=2", "--set", "evaluate.kind=rollout"],
-                    r'evaluate.kind = "rollout" is one forecast over the whole test part, 6 steps, and the model puts out window.outputs = 2')
+                    r'evaluate.kind = "rollout" needs one forecast over the whole test part, 6 steps, but the model forecasts window.outputs = 2')
 
     def test_keys_of_other_models_are_named(self):
         windows = ("model.name=gru", "window.inputs=3", "window.outputs=2")
@@ -285,7 +285,7 @@ class Told(Runs):
     def test_as_many_horizons_as_a_model_puts_out(self):
         self.start_of("model.name=gru", "window.inputs=3", "window.outputs=1", name="short")
         out = self.succeed(2, "evaluate", "short").out
-        self.assertIn("evaluate.horizons = 2: the model puts out window.outputs = 1 steps, which are scored", out)
+        self.assertIn("evaluate.horizons = 2: the model forecasts window.outputs = 1 steps, which are scored", out)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Parts(Runs):
         self.assertEqual(results[0], results[1])
         result = self.run_ranks(1, "forecast", run, "--steps", "2", "-o", "part_2.nc")
         self.assertEqual(result.codes, [1])
-        self.assertIn("this file is read here", result.err)
+        self.assertIn("this input file would be overwritten", result.err)
 
     def test_opening_lines_and_inspect(self):
         out = self.succeed(2, *self.arguments("opened", "data.file=list.txt", "train.epochs=1")).out
@@ -96,7 +96,7 @@ class Parts(Runs):
         shutil.copy(self.path("part_4.nc"), self.path("grows"))
         result = self.run_ranks(2, *arguments("resumed"))
         self.assertEqual(result.codes, [0, 0], result.err)
-        self.assertIn("data.file names 5 files by now: the run goes on with the 4 that it began with", result.err)
+        self.assertIn("data.file now names 5 files. The run goes on with the 4 files of its start", result.err)
         self.assertEqual(self.ends("resumed"), self.ends("resumed_whole"))
         out = self.succeed(1, "forecast", "resumed", "--steps", "2", "-o", "on.nc", "--set", "data.file=grows/*.nc").out
         self.assertIn("2 steps from 2001-01-01T19:00", out)
@@ -113,8 +113,8 @@ class Parts(Runs):
         for file, pattern in (('["part_0.nc", "part_3.nc", "late.nc"]', "part_3.nc .* and late.nc .* overlap in time"),
                               ('["part_0.nc", "other.nc"]', "other.nc: 5 nodes, but part_0.nc has 4 nodes|overlap in time"),
                               ('["part_0.nc", "part_1.nc", "cut.nc"]', "cut.nc: not a readable NetCDF file"),
-                              ('["part_0.nc", "part_0.nc"]', "part_0.nc: named twice"),
-                              ("gone_*.nc", "no file has a name of this pattern"),
+                              ('["part_0.nc", "part_0.nc"]', "part_0.nc: the file is named twice"),
+                              ("gone_*.nc", "no file matches this pattern"),
                               ('["part_0.nc", "gone.nc"]', "gone.nc: no such file")):
             with self.subTest(file):
                 self.refuse(3, self.arguments("bad", f"data.file={file}"), pattern)

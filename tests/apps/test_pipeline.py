@@ -71,22 +71,22 @@ class Pipeline(RingRuns):
         self.leave("more", 2, DOUBLE)
         result = self.run_ranks(2, *self.arguments("more", DOUBLE, "window.micro_batches=4", STAGES))
         self.assertEqual(result.codes, [0, 0], result.err)
-        self.assertIn("was computed with window.micro_batches = 1: the continuation equals the uninterrupted run to "
-                      "rounding only", result.err)
+        self.assertIn("was computed with window.micro_batches = 1: from here on, results equal those of an uninterrupted "
+                      "run only up to rounding", result.err)
         self.same_losses("more", 2, "one", "window.micro_batches=4")
         self.succeed(2, "evaluate", "more")
         self.succeed(1, "evaluate", "more", "--set", "window.micro_batches=2")
         self.leave("normed", 2, *GRAPH_WAVENET)
         self.refuse(2, self.arguments("normed", *GRAPH_WAVENET, "window.micro_batches=2"),
-                    r"other settings: window\.micro_batches: 2 \(here\) instead of 1; set them back")
+                    r"other settings: window\.micro_batches: 2 \(here\) instead of 1. Set them back")
 
     def test_bad_settings(self):
         for settings, pattern in (
                 (["parallel.stages=3"], r"parallel.stages = 3 does not divide the 2 ranks"),
                 (["parallel.stages=0"], r"parallel.stages"),
                 ([STAGES, "parallel.time_groups=2"], r"parallel.stages = 2 does not divide the 1 ranks of a time group"),
-                ([STAGES, "parallel.stage_layers=[1, 2]"], r"parallel.stage_layers = \[1, 2\]: give 2 numbers.* 2 or 4"),
-                ([STAGES, "parallel.stage_layers=[4]"], r"parallel.stage_layers = \[4\]: give 2 numbers"),
+                ([STAGES, "parallel.stage_layers=[1, 2]"], r"parallel.stage_layers = \[1, 2\] does not fit. Give 2 numbers.* 2 or 4"),
+                ([STAGES, "parallel.stage_layers=[4]"], r"parallel.stage_layers = \[4\] does not fit. Give 2 numbers"),
                 ([STAGES, "parallel.stage_layers=[0, 2]"], r"parallel.stage_layers"),
                 ([STAGES, "train.recompute=step"], r'train.recompute = "step".* parallel.stages = 2.*"cell"'),
                 ([STAGES, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0"], r"parallel.stages = 2 .* tgcn"),
@@ -94,7 +94,7 @@ class Pipeline(RingRuns):
                 (["window.micro_batches=5"], r"window.micro_batches = 5 .* window.batch = 4")):
             self.refuse_settings(settings, pattern)
         self.refuse(4, self.arguments("refused", "parallel.stages=4", *GRAPH_WAVENET, "model.blocks=1"),
-                    r"parallel.stages = 4: the model has 2 layers")
+                    r"parallel.stages = 4 is too many: the model has 2 layers")
 
 
 if __name__ == "__main__":

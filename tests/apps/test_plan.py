@@ -351,7 +351,7 @@ class Plan(PlanRuns):
             self.assertRegex(file.read(), f"time_groups = {best['time_groups']}\\b")
         self.refuse(2, ["train", "windows.toml", "--run", "none", "--plan", "auto"], "--plan auto needs --machine")
         self.refuse(1, ["train", "stnn.toml", "--run", "none", "--plan", "auto", "--machine", "small.json"],
-                    "--plan auto: no candidate fits; the first: needs ")
+                    "--plan auto: no candidate fits into memory. The first: needs ")
 
     def test_jobs_that_are_not_there(self):
         """What one process says of a job is what the ranks of that job say of themselves."""
@@ -434,7 +434,7 @@ class Plan(PlanRuns):
         self.assertRegex(self.succeed(1, "plan", "stnn.toml", "--machine", "little.json").out,
                          r"\n  does not fit: needs [0-9.]+ MiB of a host, which has ")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--what-if", "products=bf16"],
-                    "only GPUs round operands of products")
+                    "only GPUs round the operands of products")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--ranks", ""], "--ranks", code=2)
 
     def test_residuals(self):
@@ -469,7 +469,7 @@ class Plan(PlanRuns):
         finally:
             support.kill_group(process)
         self.assertEqual(process.returncode, 1)
-        self.assertIn("taken: another start has trained a run in it meanwhile", err)
+        self.assertIn("taken: another process has meanwhile trained a run in it", err)
         with open(self.path("taken/metrics.jsonl"), encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2)
 
@@ -543,23 +543,23 @@ class Plan(PlanRuns):
 
     def test_bad_input(self):
         plan = ["plan", "stnn.toml", "--machine", "machine.json"]
-        for words, message in ((["--ranks", "0"], "--ranks 0: give whole numbers from 1"),
+        for words, message in ((["--ranks", "0"], "--ranks 0 is not a list of whole numbers from 1"),
                                (["--ranks", "4..2"], "4 is above 2"), (["--ranks", "2,,4"], "--ranks 2,,4: give"),
-                               (["--vary", "window.batch"], "--vary window.batch: give a key and values"),
-                               (["--vary", "window.batch=4,4"], "values are given once each"),
-                               (["--vary", "parallel.time_groups=1,2"], "all process grids are tried anyway"),
+                               (["--vary", "window.batch"], "--vary window.batch is not a key with values"),
+                               (["--vary", "window.batch=4,4"], "a value is empty or given twice"),
+                               (["--vary", "parallel.time_groups=1,2"], "all process grids are compared anyway"),
                                (["--ranks", "2", "--vary", "window.bach=4"], "window.bach.*window.batch"),
                                (["--vary", "window.bach=4"], "window.bach.*window.batch"),
                                (["--what-if", "network=fast"], 'what-if network=fast: "fast" is no factor'),
-                               (["--what-if", "speed=2x"], '"speed=2x" is none of network=2x')):
+                               (["--what-if", "speed=2x"], '"speed=2x" is unknown. Use network=2x')):
             with self.subTest(words):
                 self.refuse(2, plan + words, message)
         self.refuse(2, plan + ["--ranks-per-host", "2"], "--ranks", code=2)
         self.refuse(2, plan + ["--tolerance", "1"], "--target-batch", code=2)
-        self.refuse(2, ["plan", "stnn.toml", "--machine", "none.json"], "none.json: cannot be read; 'rossby calibrate")
+        self.refuse(2, ["plan", "stnn.toml", "--machine", "none.json"], "none.json: cannot be read. Make a machine file with 'rossby calibrate")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "stnn.toml"], "stnn.toml: not JSON")
         self.write("old.json", '{"format": 0}')
-        self.refuse(1, ["plan", "stnn.toml", "--machine", "old.json"], "old.json: format 0, this program reads 2: measure again")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "old.json"], "old.json: format 0, this program reads 2. Measure again")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "model.precision=double"],
                     "was not measured in double")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "parallel.threads=3"],
@@ -572,22 +572,22 @@ class Plan(PlanRuns):
         os.makedirs(self.path("folder.json"), exist_ok=True)
         self.refuse(1, ["plan", "stnn.toml", "--machine", "folder.json"], "folder.json: cannot read this file: Is a directory")
         for read in ("stnn.toml", "machine.json"):
-            self.refuse(2, [*plan, "-o", read], f"{read}: this file is read here, and would be replaced")
+            self.refuse(2, [*plan, "-o", read], f"{read}: this input file would be overwritten")
         self.assertTrue(self.load("machine.json", "machine.schema.json"), "what was there is still there")
         with open(self.path("sensors.nc"), "rb") as file:
             before = file.read()
-        self.refuse(2, [*plan, "-o", "sensors.nc"], "sensors.nc: this file is read here, and would be replaced")
+        self.refuse(2, [*plan, "-o", "sensors.nc"], "sensors.nc: this input file would be overwritten")
         self.write("gpu.json", json.dumps(self.load("machine.json", "machine.schema.json")))
-        self.refuse(1, [*plan, "--what-if", "gpu=gpu.json", "-o", "gpu.json"], "gpu.json: this file is read here")
+        self.refuse(1, [*plan, "--what-if", "gpu=gpu.json", "-o", "gpu.json"], "gpu.json: this input file would be overwritten")
         self.refuse(1, ["calibrate", "--quick", "--replace", "--config", "windows.toml", "-o", "windows.toml"],
-                    "windows.toml: this file is read here, and would be replaced")
-        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: no machine file")
+                    "windows.toml: this input file would be overwritten")
+        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: not a machine file")
         with open(self.path("sensors.nc"), "rb") as file:
             self.assertEqual(file.read(), before)
         self.refuse(1, ["plan", "--check", "nowhere", "-o", "x.json"], "--output", code=2)
         self.refuse(1, [*plan, "--vary", "model.latent=1,2", "--vary", "model.latent=3"], "model.latent is given twice")
-        self.refuse(1, ["calibrate", "--quick", "--only", "messages", "-o", "none.json"], "one rank has nobody to send to")
-        for what, why in (("transfer=2x", "nothing travels to devices"), ("network=2x,network=3x", "network is given twice")):
+        self.refuse(1, ["calibrate", "--quick", "--only", "messages", "-o", "none.json"], "--only messages needs at least two ranks")
+        for what, why in (("transfer=2x", "nothing is copied to devices"), ("network=2x,network=3x", "network is given twice")):
             self.refuse(1, [*plan, "--what-if", what], why)
         rates = self.load("machine.json", "machine.schema.json")
         rates["rates"] = []
@@ -595,13 +595,13 @@ class Plan(PlanRuns):
         self.refuse(1, ["plan", "stnn.toml", "--machine", "rates.json", "--what-if", "memory=2x"], "rates.json has no rates of memory")
         self.refuse(1, [*plan, "-o", "folder.json"], "folder.json: cannot write this file: it is a directory")
         os.mkfifo(self.path("pipe"))
-        self.refuse(1, [*plan, "-o", "pipe"], "pipe: cannot write this file: it is no regular file")
+        self.refuse(1, [*plan, "-o", "pipe"], "pipe: cannot write this file: it is not a regular file")
         self.refuse(2, ["calibrate", "-o", "no/such/machine.json", "--quick"], "no/such/machine.json")
         self.refuse(1, ["calibrate", "-o", "stnn.toml", "--quick"], "stnn.toml: not JSON")
         other = self.load("machine.json", "machine.schema.json")
         other["processor"] = "another"
         self.write("other.json", json.dumps(other))
-        self.refuse(2, ["calibrate", "-o", "other.json", "--quick"], "other.json: measured on different machines: another.* --replace takes")
+        self.refuse(2, ["calibrate", "-o", "other.json", "--quick"], "other.json: the measurements are from different machines: another.* --replace")
         with open(self.path("other.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file)["processor"], "another", "what was there is still there")
 

@@ -55,23 +55,23 @@ class DevicePlan(PlanRuns):
             self.assertEqual({(op["precision"], "host_seconds" in op) for op in machine["ops"]}, {(precision, True)})
             there = ["plan", "stnn.toml", "--machine", f"{precision}.json", "--set", DEVICE]
             self.succeed(1, *there, "--set", f"parallel.products={precision}")
-            self.refuse(1, there, "devices were not measured in float")
+            self.refuse(1, there, "devices of the machine were not measured in float")
             self.refuse(1, [*there, "--set", f"parallel.products={precision}", "--set", "model.precision=double"],
-                        "devices were not measured in double")
+                        "devices of the machine were not measured in double")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json"], "the machine was not measured in float")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json", "--set", DEVICE, "--set", "parallel.products=tf32", "--what-if", "products=bf16"],
-                    "devices were not measured in bf16")
+                    "devices of the machine were not measured in bf16")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json", "--set", DEVICE, "--what-if", "products=fp8"], "products=tf32|bf16")
 
     def test_devices_that_are_not_there(self):
         self.refuse(2, ["calibrate", "-o", "none.json", "--device", "cuda"], "there is no GPU")
-        self.refuse(2, ["calibrate", "-o", "none.json", "--only", "device"], "there is no GPU to measure")
-        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32"], "there is no GPU to measure")
-        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "it needs --device cuda")
+        self.refuse(2, ["calibrate", "-o", "none.json", "--only", "device"], "no GPU was found to measure")
+        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32"], "no GPU was found to measure")
+        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "Give --device cuda")
         self.refuse(1, ["calibrate", "-o", "none.json", "--device", "tpu"], "--device", code=2)
         for machine, device in (("machine.json", "cuda"), ("host.json", "cuda"), ("host.json", "simulated")):
             self.refuse(1, ["plan", "stnn.toml", "--machine", machine, "--set", f"parallel.device={device}"],
-                        f'parallel.device = "{device}": the machine was measured without')
+                        f'parallel.device = "{device}", but the machine was measured without')
         # Where a training would take the host, so does its plan.
         plan = self.plan(1, "stnn.toml", "parallel.device=auto")
         self.assertNotIn("device", plan)
@@ -207,15 +207,15 @@ class DevicePlan(PlanRuns):
                     f"relation.stream_gib={(2 * 2 * 3 * 9 * 4 + 1) / 2**30}"]
         self.assertAlmostEqual(speed_up("stnn.toml", "transfer=4x", *streamed, machine="slow.json"), 4, delta=0.1)
         self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu=host.json"],
-                    "gpu=host.json: it was measured without a GPU")
+                    "gpu=host.json: this machine was measured without a GPU")
         self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu=no.json"], "no.json: cannot be read")
-        self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu="], "is none of network=2x")
+        self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu="], "is unknown. Use network=2x")
 
     def test_another_device(self):
         machine = self.load("machine.json", "machine.schema.json")
         machine["device"].update(name="another device")
         self.write("other.json", json.dumps(machine))
-        self.refuse(1, ["calibrate", "-o", "other.json", "--quick", "--device", "simulated"], "measured with different devices")
+        self.refuse(1, ["calibrate", "-o", "other.json", "--quick", "--device", "simulated"], "the measurements are from different devices")
         machine["device"].update(count=0)
         self.write("other.json", json.dumps(machine))
         self.refuse(1, ["plan", "stnn.toml", "--machine", "other.json"], "devices have a count of 1 or more")

@@ -51,7 +51,7 @@ class PlanFaults(PlanRuns):
         self.assertIn(2, {c["stages"] for c in found})
         for c in found:
             self.assertRegex(c["refused"], "masked_absolute_error[a-z_, ]* never measured")
-        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits; the first: .*masked_absolute_error")
+        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits into memory. The first: .*masked_absolute_error")
 
     def test_pairs_that_there_are(self):
         pairs = ["stnn.toml", "--machine", "machine.json", "--candidates", "--set", "train.sampling=pairs", "--set", "train.pairs=1000"]
@@ -106,10 +106,10 @@ class PlanFaults(PlanRuns):
     def test_files_that_are_not_to_be_replaced(self):
         os.mkfifo(self.path("pipe"))
         self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json", "-o", "plan.json")
-        for words, why in ((["--replace", "-o", "pipe"], "pipe: cannot write this file: it is no regular file"),
-                           (["-o", "pipe"], "pipe: cannot write this file: it is no regular file"),
-                           (["--replace", "-o", "/dev/null"], "/dev/null: cannot write this file: it is no regular file"),
-                           (["--replace", "-o", "plan.json"], "plan.json: no machine file, which --replace takes the place of")):
+        for words, why in ((["--replace", "-o", "pipe"], "pipe: cannot write this file: it is not a regular file"),
+                           (["-o", "pipe"], "pipe: cannot write this file: it is not a regular file"),
+                           (["--replace", "-o", "/dev/null"], "/dev/null: cannot write this file: it is not a regular file"),
+                           (["--replace", "-o", "plan.json"], "plan.json: not a machine file, so that --replace does not overwrite it")):
             with self.subTest(words):
                 self.refuse(1, ["calibrate", "--quick", "--only", "rates", *words], why)
         self.load("plan.json", "plan.schema.json")

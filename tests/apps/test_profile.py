@@ -123,7 +123,7 @@ class Profiles(Runs, LoadsJson):
             members = [os.path.basename(one["path"]) for one in json.load(file)["members"]]
         self.assertEqual(set(members), {"good", "wide"}, out)
         self.refuse(1, ["average", "--profile", "members", "--best", "9", "-o", "none"], "--best 9: the profile has 4")
-        self.refuse(1, ["average", "--profile", "nowhere", "--best", "2", "-o", "none"], "nowhere: holds no profile")
+        self.refuse(1, ["average", "--profile", "nowhere", "--best", "2", "-o", "none"], "nowhere: contains no profile")
 
     def test_ranks_find_the_same(self):
         alone = {one["name"]: one for one in self.found("first")["candidates"]}
@@ -225,19 +225,19 @@ class Profiles(Runs, LoadsJson):
 
         self.netcdf("tiny.nc", series(steps=30))
         refuse(self.arguments("none", data="tiny.nc"), "tiny.nc: 30 steps are too few .*; 40 or more")
-        refuse(self.arguments("small", budget="0.0001%"), r"--budget 0.0001% is below what 4 steps of each .*; give [\d.e-]+% or more")
-        refuse(self.arguments("none", budget="200%"), "--budget 200%: give a share above 0 % and up to 100 %")
+        refuse(self.arguments("small", budget="0.0001%"), r"--budget 0.0001% is too small for 4 steps of each .*. Give at least [\d.e-]+%")
+        refuse(self.arguments("none", budget="200%"), "--budget 200% is neither a share nor a time")
         refuse(self.arguments("none", budget="soon"), "--budget")
-        refuse(self.arguments("none", candidates="lstm"), '--candidates: "lstm" is no model and no candidate')
-        refuse(self.arguments("none", candidates="gru,gru-small"), "gru-small is there twice")
+        refuse(self.arguments("none", candidates="lstm"), '--candidates: "lstm" is neither a model nor a candidate')
+        refuse(self.arguments("none", candidates="gru,gru-small"), "gru-small is named twice")
         self.write("unnamed.toml", '[[candidate]]\nmodel.name = "gru"\n')
-        refuse(self.arguments("none", candidates="unnamed.toml"), "unnamed.toml: candidate 1 needs a name")
+        refuse(self.arguments("none", candidates="unnamed.toml"), "unnamed.toml: candidate 1 has no valid name")
         self.write("other.toml", 'model.name = "gru"\n')
         refuse(self.arguments("none", candidates="other.toml"), r'other.toml:1: "model" is not \[\[candidate\]\]')
         self.write("misspelt.toml", '[[candidate]]\nname = "a"\nmodel.unit = 3\n')
         refuse(self.arguments("none", candidates="misspelt.toml"), "misspelt.toml: candidate a: .*model.unit")
-        refuse(self.arguments("first", "--seed", "5"), "first: a profile with other data, settings, candidates")
-        refuse(["train", "--profile", "nowhere"], "nowhere: holds no profile")
+        refuse(self.arguments("first", "--seed", "5"), "first: this profile has other data, settings, candidates")
+        refuse(["train", "--profile", "nowhere"], "nowhere: contains no profile")
         self.write("plain.toml", '[data]\nfile = "series.nc"\n')
         refuse(self.arguments("plain", data="plain.toml"), "series.nc: there is no validation part .* --folds 5")
         self.netcdf("holes.nc", series(steps=120, change=lambda t, i: "_" if 28 <= t < 56 else value(t, i)))

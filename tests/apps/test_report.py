@@ -111,10 +111,10 @@ class Reports(Studies):
         self.assertIn("\n- cut: has not ended\n", out)
 
     def test_bad_input(self):
-        self.refuse(2, ["report", "scaling", "nowhere"], "nowhere: no such folder; give the one that run directories lie in")
+        self.refuse(2, ["report", "scaling", "nowhere"], "nowhere: no such folder. Give the one that run directories lie in")
         os.makedirs(self.path("empty/deeper"), exist_ok=True)
         self.refuse(1, ["report", "scaling", "empty"], "empty: no run directory of 'rossby train' one or two levels below")
-        self.refuse(1, ["report", "scaling", "hand/run1"], "hand/run1 is a run directory itself; give the folder")
+        self.refuse(1, ["report", "scaling", "hand/run1"], "hand/run1 is a run directory itself. Give the folder")
         self.refuse(1, ["report", "scaling", "hand", "--output", "stnn.toml"], "--output stnn.toml: cannot make this folder")
         self.refuse(1, ["report"], "a subcommand is missing; there are run, compare, scaling", code=2)
         self.refuse(1, ["report", "scaling", "hand", "--kind", "week"], "--kind: week not in", code=2)
@@ -201,16 +201,16 @@ class Reports(Studies):
 
     def test_study_files(self):
         for text, pattern in (
-                ("ranks = [1\n", "t.toml: Unclosed array"), ('rank = [1]\nconfig = "stnn.toml"\n', "t.toml: unknown key rank; known: label, kind"),
-                ("ranks = [1]\n", "no configuration"), ('config = "no.toml"\nranks = [1]\n', "no.toml: no such file"),
+                ("ranks = [1\n", "t.toml: Unclosed array"), ('rank = [1]\nconfig = "stnn.toml"\n', "t.toml: unknown key rank. Known are label, kind"),
+                ("ranks = [1]\n", "the configuration is missing"), ('config = "no.toml"\nranks = [1]\n', "no.toml: no such file"),
                 ('config = "stnn.toml"\n', r"ranks is \[\], it must be a list of numbers of at least 1"),
                 ('config = "stnn.toml"\nranks = [1, 0]\n', r"ranks is \[1, 0\]"), ('config = "stnn.toml"\nranks = [true]\n', "ranks is"),
                 ('config = "stnn.toml"\nranks = 2\n', "ranks is 2"), ('config = "stnn.toml"\nranks = [1]\nset = 1\n', "set is 1"),
                 ('config = "stnn.toml"\nranks = [1]\nkind = "week"\n', "kind is 'week', it must be strong or weak"),
                 ('config = "stnn.toml"\nranks = [1]\nlabel = "a/b"\n', "label is 'a/b'"),
                 ('config = "stnn.toml"\nranks = [3]\ntime_groups = [2]\n', r"no run: none of the time groups \[2\], .* divides"),
-                ('config = "stnn.toml"\nranks = [1]\nkind = "weak"\n', "a weak study needs what grows with the ranks"),
-                ('config = "stnn.toml"\nranks = [1]\n[scaled]\n"data.file" = "x_{ranks}"\n', "a strong study is the same training"),
+                ('config = "stnn.toml"\nranks = [1]\nkind = "weak"\n', "a weak study needs something that grows with the ranks"),
+                ('config = "stnn.toml"\nranks = [1]\n[scaled]\n"data.file" = "x_{ranks}"\n', "a strong study trains the same"),
                 ('config = "stnn.toml"\nranks = [1]\nkind = "weak"\n[synth]\nlatt = "{ranks}"\n', "synth: unknown key latt"),
                 ('config = "stnn.toml"\nranks = [1]\nkind = "weak"\n[scaled]\na = "{ranks} {ranks/2}"\n', "only {ranks} and multiples"),
                 ('config = "stnn.toml"\nranks = [1]\nmachine = "no.json"\n', "no.json: no such file")):
@@ -227,12 +227,12 @@ class Reports(Studies):
         base = ["--config", "stnn.toml", "--ranks", "1", "--out", "t"]
         self.assertIn("--set x: not KEY=VALUE", self.study(*base, "--set", "x", code=1))
         self.assertIn("--ranks-per-node", self.study(*base, "--submit", code=1))
-        self.assertIn("train.seed is the study's own to set: use its key seeds", self.study(*base, "--set", "train.seed=2", code=1))
+        self.assertIn("train.seed is set by the study. Use its key seeds", self.study(*base, "--set", "train.seed=2", code=1))
         self.assertRegex(self.study(*base, "--kind", "weak", "--scaled", "model.latent={2*ranks}", "--list"),
                          "ranks-1_groups-1_seed-1: missing")
         os.makedirs(self.path("t/stnn"))
         self.write("t/stnn/study.json", '{"kind": "weak"}')
-        self.assertIn("the runs there are of a weak study; choose another --label or --out", self.study(*base, code=1))
+        self.assertIn("it has runs of a weak study. Choose another --label or --out", self.study(*base, code=1))
         self.write("t/stnn/study.json", "{")
         self.assertIn("t/stnn/study.json: not a study", self.study(*base, code=1))
 
@@ -240,7 +240,7 @@ class Reports(Studies):
         """Table and figures are written nevertheless."""
         self.fake("blind_python", "exit 1")
         self.fake("failing_python", 'if [ "$1" = -c ]; then exit 0; fi\necho "of no use" >&2\necho "broken figure" >&2\nexit 1')
-        for program, pattern in (("/nowhere/python", "no Python with matplotlib is found: apt-get install python3-matplotlib, or name one with ROSSBY_PYTHON"),
+        for program, pattern in (("/nowhere/python", "no Python with matplotlib was found. Run apt-get install python3-matplotlib, or name a Python with ROSSBY_PYTHON"),
                                  ("./blind_python", "no Python with matplotlib is found"), ("./failing_python", "broken figure")):
             with unittest.mock.patch.dict(os.environ, ROSSBY_PYTHON=program):
                 result = self.run_ranks(2, "report", "scaling", "hand", "-o", "none")

@@ -104,7 +104,7 @@ class ReportFaults(Studies):
         self.assertEqual(result.codes, [0], result.err)
         self.assertIn(f"\n- gone: {missing}\n", result.out)
         self.assertIn("| x | strong | 2 |", result.out)
-        self.refuse(1, ["report", "scaling", "sc/lost"], f"sc/lost: none of its 1 runs can be tabulated; the first, a, {missing}")
+        self.refuse(1, ["report", "scaling", "sc/lost"], f"sc/lost: none of its 1 runs can be tabulated. The first, a, {missing}")
         # One of these, damaged, does not end the report of others.
         self.write("sc/lost/study.json", "{")
         self.assertIn("not a study", self.left_out("sc")["lost"])
@@ -156,7 +156,7 @@ class ReportFaults(Studies):
                 err = process.communicate(timeout=30)[1]
             self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(process.returncode, 1, err)
-            self.assertRegex(err, rf"^rossby: left by signal {int(number)} while \./slow_python drew\n$")
+            self.assertRegex(err, rf"^rossby: stopped by signal {int(number)} while \./slow_python drew\n$")
             self.assertEqual(sorted(os.listdir(out)), ["scaling.json", "table.md"])
 
     def test_output_that_is_lost(self):

@@ -146,12 +146,12 @@ class Pages(LoadsJson, support.ProgramTest):
         self.assertNotIn("forecast_node_0.svg", os.listdir(run / "report"))
 
     def test_what_is_wrong_is_said(self):
-        self.refuse(2, ["report", "run", "nowhere"], "nowhere: no such directory")
+        self.refuse(2, ["report", "run", "nowhere"], "nowhere: the directory does not exist")
         os.makedirs(self.path("empty"), exist_ok=True)
-        self.refuse(1, ["report", "run", "empty"], "empty: neither config.toml nor average.json is there")
+        self.refuse(1, ["report", "run", "empty"], "empty: there is neither config.toml nor average.json")
         self.refuse(1, ["report", "run", self.run_name, "--node", "n9"], "--node n9: no such node")
         with unittest.mock.patch.dict(os.environ, ROSSBY_PYTHON="/nowhere/python"):
-            self.refuse(2, ["report", "run", self.run_name], "no Python with matplotlib and netCDF4 is found: apt-get install python3-matplotlib python3-netcdf4")
+            self.refuse(2, ["report", "run", self.run_name], "no Python with matplotlib and netCDF4 was found. Run apt-get install python3-matplotlib python3-netcdf4")
 
     @support.long_test
     def test_ranks_make_the_same_page(self):
@@ -216,8 +216,8 @@ class Compared(LoadsJson, support.ProgramTest):
         self.refuse(2, ["report", "compare", "a", "knots"], "knots: its data are knots.nc, .*forecasters are compared on the same nodes of the same data")
         self.refuse(1, ["report", "compare", "a", "short"], "short: it reads 60 steps")
         self.refuse(1, ["report", "compare", "a", "a"], "a is named twice")
-        self.refuse(1, ["report", "compare", "a"], "name two forecasters or more")
-        self.refuse(1, ["report", "compare", "persistence", "climatology"], "no run is among the forecasters")
+        self.refuse(1, ["report", "compare", "a"], "needs at least two forecasters")
+        self.refuse(1, ["report", "compare", "persistence", "climatology"], "none of the forecasters is a run")
         self.refuse(1, ["report", "compare", "a", "nowhere"], "nowhere")
 
 

@@ -205,7 +205,7 @@ class Resumed(BadInput):
             os.truncate(self.path("hurt/checkpoints/" + name), 1000)
         result = self.run_ranks(2, *self.arguments("hurt"))
         self.assertEqual(result.codes, [1, 1])
-        self.assertRegex(result.lines[-1], "hurt/checkpoints: no checkpoint is good")
+        self.assertRegex(result.lines[-1], "hurt/checkpoints: all checkpoints are damaged")
 
     def test_other_settings_and_data(self):
         last = self.stopped_early("settled")
@@ -220,7 +220,7 @@ class Resumed(BadInput):
         finally:
             shutil.move(self.path("kept.nc"), self.path("sensors.nc"))
         self.assertEqual(self.checkpoints("settled"), [last], "nothing has been touched")
-        self.refuse(2, [*self.arguments("settled"), "--resume", "never"], "settled already holds a run")
+        self.refuse(2, [*self.arguments("settled"), "--resume", "never"], "settled already contains a run")
         self.succeed(2, *self.arguments("settled", "train.epochs=3", "log.seconds=2", "checkpoint.keep=1"))
         self.assertEqual(len(self.checkpoints("settled")), 1)
 
@@ -318,7 +318,7 @@ class Resumed(BadInput):
         # In a directory of its own; then in the same one, where the later checkpoint is dropped.
         self.succeed(2, *self.arguments("other"), "--resume", first)
         self.assertEqual(self.ends("other")[0], whole[0])
-        self.refuse(2, [*self.arguments("other"), "--resume", first], "other holds a run that .* is not of")
+        self.refuse(2, [*self.arguments("other"), "--resume", first], "other already contains another run, and checkpoint .* does not belong to it")
         self.succeed(2, *self.arguments("named"), "--resume", first)
         self.assertEqual(self.ends("named"), whole)
 
@@ -369,15 +369,15 @@ class Resumed(BadInput):
                 self.assertNotIn("cut off", self.succeed(1, "forecast", name, "--steps", "2").out)
                 self.assertIn("nothing is left to do",
                               self.succeed(1, *self.arguments(name, *more), "--write-state").out)
-        self.refuse(1, [*self.arguments("none"), "--write-state"], "no checkpoint to write a state from")
+        self.refuse(1, [*self.arguments("none"), "--write-state"], "there is no checkpoint whose state could be written")
 
     def test_what_evaluate_refuses_does_not_stop_a_run_that_goes_on(self):
         self.stopped_early("unscored")
         out = self.succeed(2, *self.arguments("unscored", "evaluate.first_origin=500")).out
-        self.assertIn("warning   evaluate would fail: evaluate.first_origin = 500", out)
+        self.assertIn("warning   rossby evaluate will fail: evaluate.first_origin = 500", out)
 
     def test_a_validation_by_other_horizons_is_said(self):
-        told = "rossby: warning: evaluate.horizons = 1 instead of 2: validation errors from here on are others"
+        told = "rossby: warning: evaluate.horizons = 1 instead of 2: validation errors from here on cannot be compared"
         for name, settings, warns in (("measured", ["split.validation=4"], True), ("unmeasured", [], False),
                                       ("rolled", ["split.validation=4", "validation.kind=rollout"], False)):
             self.stopped_early(name, *settings)
@@ -387,7 +387,7 @@ class Resumed(BadInput):
 
     def test_stop_after(self):
         for text in ["1", "h", "1x", "-3s", "0s", "1h-2m"]:
-            self.refuse(2, self.arguments("never", f"train.stop_after={text}"), "is no time: write it as 1h50m")
+            self.refuse(2, self.arguments("never", f"train.stop_after={text}"), "is not a time. Write it like 1h50m")
         self.assertFalse(os.path.exists(self.path("never")))
         with self.in_a_job_that_ends():
             self.leave("slurm")
@@ -449,7 +449,7 @@ class Older(Resumed):
         self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
         turned = ["data.file=turned.nc", "split.train=10"]
         self.goes_on_and_is_used("turned", [*turned, "relation.normalise=false"], [*turned, "relation.normalise=true"],
-                                 ("normalise = false", "normalise = true "), says="turns their signs around")
+                                 ("normalise = false", "normalise = true "), says="would change their signs")
 
     def test_starts(self):
         for key, settings in [("refine_start", ["relation.mode=refine"]), ("self_start", ["relation.self=true"])]:
@@ -462,7 +462,7 @@ class Older(Resumed):
         self.succeed(2, *self.arguments("walks", "train.epochs=2", *windows))
         newest = "walks/checkpoints/" + self.checkpoints("walks")[-1]
         self.netcdf("walks.nc", sensors(weight="1, -0.5, 2"))
-        self.refuse(2, self.arguments("walks_new", *windows), "edge of weight -0.5")
+        self.refuse(2, self.arguments("walks_new", *windows), "edge with weight -0.5")
         refused = self.run_ranks(2, *self.arguments("walks", "train.epochs=3", *windows)).lines[0]
         hashes = re.search("its data_hash is ([0-9a-f]{16}), that of walks.nc is ([0-9a-f]{16})", refused).groups()
         rewrite_metadata(self.path(newest), hashes, ('"training_hash"', '"training_hasx"'))
@@ -481,7 +481,7 @@ class Diverged(BadInput):
     def test_message(self):
         self.refuse(2, ["train", "sensors.toml", "--run", "wild", "--set", "optimiser.lr=1e6", "--set",
                         "optimiser.name=sgd", "--set", "train.epochs=50"],
-                    "training: .*not finite.* in step .*; there is no checkpoint; lower optimiser.lr",
+                    "training: .*not finite.* in step .*. There is no checkpoint. Lower optimiser.lr",
                     r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
 
     def test_rollback(self):

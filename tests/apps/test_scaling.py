@@ -143,7 +143,7 @@ class Scaling(Studies):
         # Settings that make another model: each run says so.
         before = self.stamps("again")
         out = self.study(*arguments, "--set", "model.latent=3", code=1)
-        self.assertEqual(out.count(": was trained with model.latent = 2, not 3; choose another --label\n"), 4)
+        self.assertEqual(out.count(": was trained with model.latent = 2, not 3. Choose another --label\n"), 4)
         self.assertIn("4 runs: 0 ended, 4 failed", out)
         self.assertEqual(self.stamps("again"), before)
 
@@ -228,7 +228,7 @@ class Scaling(Studies):
         self.assertRegex(out, "b/ranks-2_groups-1_seed-1: left with exit code 75: the same command goes on")
         self.assertFalse(os.path.exists(self.path("sig/b/ranks-1_groups-1_seed-1")), "the rest is not begun")
         left = len(self.lines("sig/b/ranks-2_groups-1_seed-1"))
-        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 1 runs can be tabulated; the first, "
+        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 1 runs can be tabulated. The first, "
                     "b/ranks-2_groups-1_seed-1, has not ended")
         self.study(*arguments, "--set", f"train.epochs={left + 3}")
         self.assertEqual(len(self.lines("sig/b/ranks-2_groups-1_seed-1")), left + 3)

@@ -93,7 +93,7 @@ class Settings(Faults):
             with self.subTest(arguments):
                 for more, code in ((["--list"], 0), ([], 1)):
                     out = self.study("one.toml", "--out", "other", *arguments, *more, code=code)
-                    self.assertRegex(out, rf"(?m)^one/ranks-1_groups-1_seed-1: was trained with {text}; choose another --label$")
+                    self.assertRegex(out, rf"(?m)^one/ranks-1_groups-1_seed-1: was trained with {text}. Choose another --label$")
         self.assertRegex(out, "1 runs: 0 ended, 1 failed, 0 cut off")
         # The same settings in other words, and what leaves the run as it is.
         for more in ("optimiser.lr=3e-3", "optimiser.lr=+0.003", "relation.graph='edges'", "data.variables=v", "data.variables=[\"v\"]", "log.seconds=5", "train.epochs=2"):

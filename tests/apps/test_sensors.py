@@ -83,8 +83,8 @@ class Horizons(Sensors):
         self.assertIn("the model has seen", self.succeed(1, "evaluate", "folded", "--set", "evaluate.first_origin=3").out)
         with open(self.path("folded/evaluation.json"), encoding="utf-8") as file:
             self.assertTrue(json.load(file)["data"]["seen"])
-        for wrong, why in [("90 min", "no whole number of steps.* 1 hour"), ("3", "not among the 2 horizons"),
-                           ("soon", "a number and a unit are right")]:
+        for wrong, why in [("90 min", "not a whole number of steps.* 1 hour"), ("3", "not one of the 2 horizons"),
+                           ("soon", "Write a number and a unit")]:
             self.refuse(2, ["evaluate", "run", "--set", f'evaluate.report=["{wrong}"]'],
                         rf'evaluate\.report: "{wrong}" .*{why}')
 
@@ -143,7 +143,7 @@ class Variables(Sensors):
         self.netcdf("both.nc", text.replace(f"  v = {values};", f"  v = {values} ;\n  w = {large} ;"))
         run = ["train", "gru.toml", "--run", "both", "--set", 'data.file="both.nc"', "--set", 'data.variables=["v", "w"]', "--set",
                'data.center="node"', "--set", 'data.spread="node"']
-        self.assertIn("warning   one loss in original units, of v (m s-1), w (mm s-1): variables with large values rule",
+        self.assertIn("warning   one loss in original units, of v (m s-1), w (mm s-1): variables with large values dominate",
                       self.succeed(2, *run).out)
         out = self.succeed(3, "evaluate", "both").out
         with open(self.path("both/evaluation.json"), encoding="utf-8") as file:
@@ -159,7 +159,7 @@ class Variables(Sensors):
             errors = [part["rmse"]["persistence"] for part in (own, other, both)]
             self.assertAlmostEqual(errors[1] / errors[0], 1000, delta=0.01)
             self.assertAlmostEqual(errors[2], math.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2), delta=1e-6 * errors[2])
-        self.assertRegex(out, r"(?s)variable v\nRMSE \(m s-1\).*variable w\nRMSE \(mm s-1\).*all variables together, though their units differ")
+        self.assertRegex(out, r"(?s)variable v\nRMSE \(m s-1\).*variable w\nRMSE \(mm s-1\).*all variables together, although their units differ")
         self.assertNotIn("variables", self.alone())
 
     def test_features_are_scored_on_their_own_too(self):
@@ -183,7 +183,7 @@ class Variables(Sensors):
                 errors = [part["rmse"]["persistence"] for part in (own, other, all_)]
                 self.assertAlmostEqual(errors[1] / errors[0], 1000, delta=0.01)
                 self.assertAlmostEqual(errors[2], math.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2), delta=1e-6 * errors[2])
-            self.assertRegex(out, rf"(?s)v, kind {labels[0]}\nRMSE .*v, kind {labels[1]}\nRMSE .*all 2 features of v together: where")
+            self.assertRegex(out, rf"(?s)v, kind {labels[0]}\nRMSE .*v, kind {labels[1]}\nRMSE .*all 2 features of v together: if")
 
     def alone(self):
         self.succeed(1, "train", "gru.toml", "--run", "alone")
@@ -259,7 +259,7 @@ class NullValue(Sensors):
         self.assertEqual(re.findall("(?:missing|values) .*", out),
                          re.findall("(?:missing|values) .*", self.succeed(1, "data", "inspect", "missing.nc").out))
         self.succeed(1, "data", "inspect", "zeros.nc", "--null-value", "-999")
-        self.refuse(2, ["data", "inspect", "zeros.nc", "--null-value", "none"], '"none" is no null value')
+        self.refuse(2, ["data", "inspect", "zeros.nc", "--null-value", "none"], 'data.null_value = "none" is not a finite number')
 
     def test_bad_values(self):
         for value in ["none", "nan", "1e999", "'0 '"]:
@@ -267,7 +267,7 @@ class NullValue(Sensors):
         self.netcdf("fives.nc", re.sub(r"v = .* ;\n}", "v = " + ", ".join(["5"] * 60) + " ;\n}", sensors(),
                                        flags=re.DOTALL))
         self.refuse_training(["data.file=fives.nc", "data.null_value=5"],
-                             r"no node has a single observed value.*data\.null_value = 5")
+                             r"no node has an observed value.*data\.null_value = 5")
 
 
 class Graphs(Sensors):
@@ -370,29 +370,29 @@ class Graphs(Sensors):
         edges = "relation.graph=edges"
         refuse([edges, "relation.file=g.nc"], r"g\.nc: a graph of 4 nodes, but sensors\.nc has 3")
         refuse([edges, "relation.file=none.nc"], r"none\.nc: no such file")
-        refuse(["relation.graph=nearest", "relation.file=g.nc"], 'relation.file goes with relation.graph = "edges"')
-        refuse(["relation.file=g.nc"], 'relation.file goes with relation.graph = "edges".*not with "none"')
+        refuse(["relation.graph=nearest", "relation.file=g.nc"], 'relation.file needs relation.graph = "edges"')
+        refuse(["relation.file=g.nc"], 'relation.file needs relation.graph = "edges".*but it is "none"')
         self.netcdf("bare.nc", sensors(steps=30).replace("edge_src", "a").replace("edge_dst", "b"))
         refuse([edges, "relation.file=bare.nc"], r"bare\.nc has no edges.*rossby data graph")
 
     def test_bad_input(self):
         table = ["--table", "bad.csv"]
         self.refuse_graph("distances", ["--table", "d.csv", "--ids", "id"], r'd\.csv:6: "99" is no id of places\.nc')
-        self.refuse_graph("distances", ["--table", "d.csv"], r'd\.csv:2: "70" is no node number, 0 to 2')
+        self.refuse_graph("distances", ["--table", "d.csv"], r'd\.csv:2: "70" is not a node number from 0 to 2')
         self.refuse_graph("distances", ["--table", "none.csv"], r"none\.csv.*No such file")
-        self.refuse_graph("distances", [], r"places\.nc has no edge_distance.*--table")
+        self.refuse_graph("distances", [], r"places\.nc has no variable edge_distance.*--table")
         for text, why in [("0,1,1\n1,0,-2\n", r"bad\.csv:2: the distance is -2"), ("0,1,nan\n", r"bad\.csv:1: \"nan\""),
                           ("0,1\n", "2 columns"), ("", "no edge is left"), ("0,1,2\n1,2,2\n", "equal.*--sigma")]:
             self.write("bad.csv", text)
             self.refuse_graph("distances", table, why)
         self.write("bad.csv", "0,1,1\n1,0,9\n")
         self.refuse_graph("distances", [*table, "--sigma", "1", "--threshold", "2"], "no edge is left.*below 2 dropped")
-        self.refuse_graph("matrix", table, r"bad\.csv:1: 3 columns|a matrix of 3 rows")
+        self.refuse_graph("matrix", table, r"bad\.csv:1: 3 columns|The matrix needs 3 rows")
         self.refuse_graph("edges", [], "--from edges needs --table")
         self.refuse_graph("coordinates", [], "latitudes and longitudes, but sensors.nc has none", series="sensors.nc")
-        self.refuse_graph("coordinates", table, "--table does not go with --from coordinates")
-        self.refuse_graph("coordinates", ["--sigma", "2"], "--sigma does not go with .* without --kernel gaussian")
-        self.refuse_graph("distances", [*table, "--train", "0.5"], "--train does not go with --from distances")
+        self.refuse_graph("coordinates", table, "--table does not work with --from coordinates")
+        self.refuse_graph("coordinates", ["--sigma", "2"], "--sigma does not work with .* without --kernel gaussian")
+        self.refuse_graph("distances", [*table, "--train", "0.5"], "--train does not work with --from distances")
         self.refuse_graph("correlation", ["--threshold", "0.999"], "no edge is left")
         self.refuse_graph("correlation", ["--train", "100"], "split.train")
         self.refuse_graph("correlation", ["--variable", "w"], "no variable w")

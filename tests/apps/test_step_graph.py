@@ -195,7 +195,7 @@ class StepGraph(RingRuns):
 
     def test_bad_input(self):
         before = sorted(os.listdir(self.folder))
-        self.refuse(2, ["graph", "windows.toml", "-o", "g.png"], "its ending must be .txt, .json, .dot or .svg")
+        self.refuse(2, ["graph", "windows.toml", "-o", "g.png"], "Use a name that ends with .txt, .json, .dot or .svg")
         self.refuse(1, ["graph", "nothing.toml"], "nothing.toml")
         self.refuse(1, ["graph", "windows.toml", "-o", "no/such/g.txt"], "no/such/g.txt")
         self.refuse(2, ["graph", "windows.toml", "--set", "window.inputs=300"], "window")

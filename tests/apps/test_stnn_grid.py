@@ -141,7 +141,7 @@ class StnnGrid(Runs):
             self.assertEqual(result.codes, [75, 75], result.err)
             self.assertEqual(len(result.lines), warns, result.err)
             if warns:
-                self.assertRegex(result.lines[0], "with parallel.time_groups = 1 instead of 2; going on with parallel.time_groups = 2 keeps")
+                self.assertRegex(result.lines[0], "because parallel.time_groups is 1 instead of 2. Set parallel.time_groups = 2 to keep")
         self.leave("advised", 2, lanes, "train.slab_steps=4", "parallel.time_groups=2")
         self.leave("advised", 2, lanes, "train.slab_steps=4", "parallel.time_groups=2")
 
@@ -151,7 +151,7 @@ class StnnGrid(Runs):
         self.refuse_settings([two, "train.sampling=pairs"], "train.sampling = .pairs. runs on row blocks alone")
         self.refuse_settings([two, "train.lanes=3"], "train.lanes = 3 must be a multiple of parallel.time_groups = 2")
         self.refuse_settings([two, "train.slab_steps=6"], "train.slab_steps = 6 must be a multiple of 4")
-        self.refuse_settings(["train.lanes=40", "train.slab_steps=40"], "train.lanes = 40: there are 21 training steps")
+        self.refuse_settings(["train.lanes=40", "train.slab_steps=40"], "train.lanes = 40 is more than the 21 training steps")
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Streamed(Runs):
         chunk = 4 * 2 * NODES  # two rows of W
         for ranks in (2, 3):
             self.refuse(ranks, self.arguments("alone", "optimiser.beta1=0", f"relation.chunk_mib={(chunk + 1) / 2**20}",
-                                              f"relation.stream_gib={1.5 * chunk / 2**30}", *self.streamed()), "are too few: ")
+                                              f"relation.stream_gib={1.5 * chunk / 2**30}", *self.streamed()), "are not enough: ")
             self.assertFalse(os.path.exists(self.path("alone")))
 
     def test_goes_on_in_files_after_memory(self):
@@ -121,8 +121,8 @@ class Streamed(Runs):
         self.leave("grid_moves", 2, *groups)
         result = self.run_ranks(2, *self.arguments("grid_moves", *groups, *self.streamed()))
         self.assertEqual(result.codes, [0, 0], result.err)
-        self.assertRegex(result.err, "warning: .* was computed with relation.memory = resident: the continuation equals "
-                                     "the uninterrupted run to rounding only\n$")
+        self.assertRegex(result.err, "warning: .* was computed with relation.memory = resident: from here on, results "
+                                     "equal those of an uninterrupted run only up to rounding\n$")
 
     def inspected(self, run):
         return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
@@ -154,8 +154,8 @@ class Streamed(Runs):
                 self.leave(name + "_moved", 2, *data, f"{key}={chosen}")
                 result = self.run_ranks(2, *self.arguments(name + "_moved", *data, f"{key}={other}"))
                 self.assertEqual(result.codes, [0, 0], result.err)
-                self.assertRegex(result.err, f"^rossby: warning: .* was computed with .*{chosen}.*: the continuation equals the "
-                                             "uninterrupted run to rounding only\n$")
+                self.assertRegex(result.err, f"^rossby: warning: .* was computed with .*{chosen}.*: from here on, results equal those of an "
+                                             "uninterrupted run only up to rounding\n$")
         self.refuse_settings(["parallel.isa=sse9"], "parallel.isa")
 
     def test_resumed_with_the_chunks_that_it_had(self):
@@ -183,7 +183,7 @@ class Streamed(Runs):
         less = f"relation.stream_gib={3 * 4 * 4 * NODES / 2**30}"  # two rows of W and its moments, and their copies
         result = self.run_ranks(1, *self.arguments("less", *self.streamed(), less))
         self.assertEqual(result.codes, [0], result.err)
-        self.assertRegex(result.err, r"warning: .* was computed with relation.chunk_mib = .*: the continuation equals")
+        self.assertRegex(result.err, r"warning: .* was computed with relation.chunk_mib = .*: from here on, results equal")
         self.succeed(1, *self.arguments("more", *self.streamed(), "relation.stream_gib=0.01", "train.epochs=2"))
         self.succeed(1, *self.arguments("more", *self.streamed(), "relation.stream_gib=0.02"))
 
@@ -208,9 +208,9 @@ class Streamed(Runs):
                              "streamed. needs a dense learned relation")
         self.refuse_settings(["relation.memory=streamed", "train.sampling=pairs"], "needs train.sampling = .slabs")
         self.refuse_settings(["relation.memory=streamed", "optimiser.name=sgd"], "needs optimiser.name")
-        self.refuse_settings(["relation.memory=streamed", "relation.stream_folder=/no/such"], "/no/such: no file can be made")
-        self.refuse_settings(["relation.memory=streamed", *of_rows(2, 1)], "are too few: two chunks of .* are needed")
-        self.refuse_settings(["relation.memory=streamed", "relation.discover=none", "model.name=gru"], "streamed. is for model.name")
+        self.refuse_settings(["relation.memory=streamed", "relation.stream_folder=/no/such"], "/no/such: cannot create a file in this folder")
+        self.refuse_settings(["relation.memory=streamed", *of_rows(2, 1)], "are not enough: two chunks of .* are needed")
+        self.refuse_settings(["relation.memory=streamed", "relation.discover=none", "model.name=gru"], "streamed. works only with model.name")
 
 
 if __name__ == "__main__":

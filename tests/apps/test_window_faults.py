@@ -151,7 +151,7 @@ class Left(Windowed, support.LiveTest):
                     os.truncate(self.path(f"{harm}/checkpoints/{name}"), 1000)
                 result = self.run_ranks(4, *self.arguments(harm, *settings))
                 self.assertEqual(result.codes, [1] * 4)
-                self.assertRegex(result.lines[-1], f"{harm}/checkpoints: no checkpoint is good")
+                self.assertRegex(result.lines[-1], f"{harm}/checkpoints: all checkpoints are damaged")
 
 
 class Diverged(Windowed):
@@ -167,7 +167,7 @@ class Diverged(Windowed):
                 with self.subTest(model, sampling=sampling):
                     self.refuse(4, self.arguments(f"wild_{model}_{sampling}", *MODELS[model], *self.settings,
                                                   f"window.sampling={sampling}"),
-                                r"training: .*not finite.* in step \d+ .*; there is no checkpoint; lower optimiser.lr",
+                                r"training: .*not finite.* in step \d+ .*. There is no checkpoint. Lower optimiser.lr",
                                 r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
 
     def test_rollback(self):
@@ -225,7 +225,7 @@ class Bad(Windowed):
 
     def test_window_longer_than_the_series(self):
         self.refuse_on_both(["window.inputs=40"], "window.inputs = 40, window.outputs = 2: no window of 42 steps fits",
-                             "training part, whose longest .* has 14 steps")
+                             "training part. Its longest .* has 14 steps")
         self.refuse_on_both(["window.outputs=13", "evaluate.horizons=13"], "window.outputs = 13: no window of 16 steps fits")
 
     def test_fewer_windows_than_groups(self):
@@ -233,7 +233,7 @@ class Bad(Windowed):
             with self.subTest(ranks=ranks, groups=groups):
                 settings = ["window.inputs=12", f"parallel.time_groups={groups}", "window.batch=6"]
                 self.refuse(ranks, self.arguments("refused", *settings),
-                            rf"parallel\.time_groups = {groups}: .* training windows .* there is 1; set window\.sampling = "
+                            rf"parallel\.time_groups = {groups} .* training window, .* there is only 1\. Set window\.sampling = "
                             r'"global", or lower .*window\.inputs')
                 self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
         self.refuse(2, self.arguments("refused", "window.inputs=12", "window.sampling=blocked"), r"window\.lanes = 2: .* is 1;")
@@ -327,7 +327,7 @@ class Bad(Windowed):
                 scores = json.load(file)
             self.assertEqual([horizon["mae"]["model"] for horizon in scores["horizons"]], [None] * 2)
         for run, _ in self.train_on_grids("data.file=torn_future.nc"):
-            self.refuse(2, ["evaluate", run], "no forecast origin has window.inputs = 3 known steps up to it, and the [0-9]+ behind")
+            self.refuse(2, ["evaluate", run], "no forecast origin has window.inputs = 3 known steps before it and the [0-9]+ forecast steps")
             self.assertFalse(os.path.exists(self.path(run + "/evaluation.json")))
 
 

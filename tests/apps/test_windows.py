@@ -121,8 +121,8 @@ class Windows(Runs):
             self.leave(run, 2, "parallel.time_groups=2", *settings)
             result = self.run_ranks(2, *self.arguments(run, *settings))
             self.assertEqual(result.codes, [0, 0], result.err)
-            said = f"rossby: warning: {warning}: batches are of other windows from here on than before, with " \
-                   "parallel.time_groups = 1 instead of 2; going on with parallel.time_groups = 2 keeps them\n"
+            said = f"rossby: warning: {warning}: batches contain other windows from here on than before, because " \
+                   "parallel.time_groups is 1 instead of 2. Set parallel.time_groups = 2 to keep them\n"
             self.assertEqual(result.err, said if warning else "")
         self.refuse(3, self.arguments("refused", "parallel.time_groups=2"), "parallel.time_groups = 2.* 3 ranks")
         self.refuse_settings(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
@@ -205,8 +205,8 @@ class Windows(Runs):
         self.assertRegex(out, r"model +stid, .* 0 relations")
         self.assertRegex(out, r"learned +vectors of node 2, time of day 24 x 2, day of week 7 x 2\n")
         # The training part is a day from 0 to 13 h, and the series ends at 5 h of the next one.
-        self.assertRegex(out, r"warning +model.time_of_day_embedding: 10 steps behind the training part")
-        self.assertRegex(out, r"warning +model.day_of_week_embedding: 6 steps behind the training part")
+        self.assertRegex(out, r"warning +model.time_of_day_embedding: 10 steps after the training part")
+        self.assertRegex(out, r"warning +model.day_of_week_embedding: 6 steps after the training part")
         arrays = {array["name"]: array["shape"] for array in self.ends("stid")[0]}
         self.assertEqual(arrays["time_of_day_embedding"], [1, 1, 48])
         scores = []
@@ -246,8 +246,8 @@ class Windows(Runs):
         self.succeed(4, "evaluate", "related_2_2")
         self.assertIn("written to", self.succeed(2, "forecast", "related_2_2", "--steps", "2").out)
         self.resumed_at_every_step("related_whole", *relation, "window.batch=2", ranks=2)
-        self.refuse_settings([*STID, "relation.discover=dense"], 'a stid learns one of low rank: set relation.discover = "low_rank"')
-        self.refuse_settings(["relation.discover=low_rank"], 'relation.discover is for model.name = "stnn"')
+        self.refuse_settings([*STID, "relation.discover=dense"], 'A stid learns relations of low rank: set relation.discover = "low_rank"')
+        self.refuse_settings(["relation.discover=low_rank"], 'relation.discover works only with model.name = "stnn"')
 
     def test_vectors_are_those_of_the_time_axis(self):
         self.netcdf("counted.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))
@@ -269,14 +269,14 @@ class Windows(Runs):
         out = self.succeed(2, *self.arguments("vectors", *settings)).out
         self.assertRegex(out, r"learned +vectors of node 3, time of day 24 x 2\n")
         self.assertIn("written to", self.succeed(1, "forecast", "vectors", "--steps", "2").out)
-        self.refuse_settings([*settings, "parallel.stages=2"], r"parallel.stages = 2 .* without learned vectors")
+        self.refuse_settings([*settings, "parallel.stages=2"], r"parallel.stages = 2 .* with learned vectors")
 
     def test_bad_settings_of_graph_wavenet(self):
         for setting, pattern in (
-                ("window.inputs=8", r"window.inputs = 8: model.blocks = 2 of model.block_layers = 2 see 7 steps"),
+                ("window.inputs=8", r"window.inputs = 8 is too long: model.blocks = 2 and model.block_layers = 2 cover 7 steps"),
                 ("train.recompute=step", '"cell" computes its layers again'),
                 ("model.diffusion=legacy", "powers of its supports"),
-                ("model.diffusion_steps=0", "takes one power"),
+                ("model.diffusion_steps=0", "is too few for a graph_wavenet"),
                 ("model.sampling_decay=5", "all steps at once"),
                 ("model.layers=2", "set model.blocks and model.block_layers"),
                 ("model.units=16", "set model.channels"),
@@ -285,24 +285,24 @@ class Windows(Runs):
         self.refuse_settings([*GRAPH_WAVENET, "relation.graph=none", "model.adaptive=false"],
                             "needs a graph or model.adaptive = true")
         self.refuse_settings([*GRAPH_WAVENET, "model.blocks=1", "model.block_layers=1", "window.inputs=2"],
-                            "needs two or more")
+                            "Set one of them to 2 or more")
 
     def test_bad_settings_of_tgcn(self):
-        for setting, pattern in (("model.layers=3", "it has one layer; leave the key out"), ("model.sampling_decay=5", "all steps at once; set 0")):
+        for setting, pattern in (("model.layers=3", "it has one layer. Leave the key out"), ("model.sampling_decay=5", "all steps at once. Set 0")):
             self.refuse_settings([*TGCN, setting], pattern)
 
     def test_bad_settings(self):
         self.refuse_settings(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")
-        self.refuse_settings(["relation.graph=none"], "needs a graph: set relation.graph")
+        self.refuse_settings(["relation.graph=none"], "needs a graph. Set relation.graph")
         self.refuse_settings(["model.layers=20"], "model.layers = 20")
         self.refuse_settings(["window.batch=0"], "window.batch")
         for setting in ("relation.mode=refine", "relation.discover=dense", "relation.self=true", "relation.hops=[1, 2]",
                         "relation.storage=dense", "relation.precision=bf16"):
-            self.refuse_settings([setting], f"{setting.partition('=')[0]}.* is for model.name = .stnn.")
+            self.refuse_settings([setting], f"{setting.partition('=')[0]}.* works only with model.name = .stnn.")
         self.succeed(1, "data", "synth", "--lat", "3", "--lon", "4", "--steps", "30", "-o", "grid.nc")
         self.refuse_settings([*TGCN, "data.file=grid.nc", "data.variables=[]", "relation.graph=grid8",
                              "window.time_of_day=false"],
-                            "tgcn. takes one relation; .*grid8. gives 8")
+                            "tgcn. uses one relation, but .*grid8. makes 8")
 
     def test_bad_data(self):
         self.netcdf("counter.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))

@@ -74,7 +74,7 @@ class Step(unittest.TestCase):
             for counter, passes in (("to_device_bytes", 3), ("from_device_bytes", 2)):
                 # Chunks at the turn of a sweep stay.
                 self.assertTrue(0.6 * passes * array < moved[counter] <= passes * array, f"{way}: {counter} {moved[counter]}")
-        self.assertIn("is no way to a device", bench("--device=simulated", "--transfer=fast").stderr)
+        self.assertIn("is unknown. Set pageable", bench("--device=simulated", "--transfer=fast").stderr)
         self.assertIn("add --device=cuda", bench("--transfer=pinned").stderr)
 
     def test_no_gpu(self):

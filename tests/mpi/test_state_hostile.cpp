@@ -79,9 +79,9 @@ class HostileState : public ::testing::Test {
 TEST_F(HostileState, AnAttributeOfManyNumbersIsRefusedNotReadIntoOne) {
   lengthen("format_version", 500);
   const std::string whole = complaint([&] { read_state<float>(world_, path_, partition_, arrays()); });
-  EXPECT_NE(whole.find("'format_version' is no single number"), std::string::npos) << whole;
+  EXPECT_NE(whole.find("'format_version' is not a single number"), std::string::npos) << whole;
   const std::string text = complaint([&] { (void)read_state_metadata(path_); });
-  EXPECT_NE(text.find("'format_version' is no single number"), std::string::npos) << text;
+  EXPECT_NE(text.find("'format_version' is not a single number"), std::string::npos) << text;
 }
 
 TEST_F(HostileState, MetadataOfMoreBytesThanTheFileIsRefusedBeforeMemoryIsTaken) {

@@ -186,7 +186,7 @@ TEST_F(Runs, APausedRunGoesOnAsIfItHadNot) {
     EXPECT_TRUE(again.had_ended);
     EXPECT_EQ(again.result.epochs, 4);
     parts.resume = "never";
-    EXPECT_NE(message_of([&] { train(half_, config(stnn), parts); }).find("already holds a run"),
+    EXPECT_NE(message_of([&] { train(half_, config(stnn), parts); }).find("already contains a run"),
               std::string::npos);
   }
 }
@@ -362,7 +362,7 @@ TEST_F(Failing, ARunWhoseMemoryEndsInAStep) {
           return false;
         };
       },
-      "out of memory; use more ranks or a smaller problem");
+      "out of memory. Use more ranks or a smaller problem");
 }
 
 TEST_F(Runs, WaitsAreWatchedAsBeforeOnceARunHasEnded) {

@@ -294,7 +294,7 @@ class Slurm(unittest.TestCase):
         out = self.scaling(*arguments, "--wait")
         self.assertEqual((out.count(": ended\n"), len(re.findall(names[2] + r": job \d+, 4 nodes, 4 ranks\n", out))), (3, 1))
         out = self.scaling(*arguments, "--wait", "--set", "model.latent=3", "--ranks", "1", code=1)
-        self.assertIn(names[0] + ": was trained with model.latent = 2, not 3; choose another --label\n1 runs: 0 ended, 1 failed", out)
+        self.assertIn(names[0] + ": was trained with model.latent = 2, not 3. Choose another --label\n1 runs: 0 ended, 1 failed", out)
         out = self.scaling(*arguments, "--wait", "--set", "model.latent=0", "--ranks", "1", "--label", "bad", code=1)
         self.assertRegex(out, r"bad/ranks-1_groups-1_seed-1: failed: job \d+, FAILED, exit code 1 \(study/.*\.log\)\n1 runs: 0 ended, 1 failed")
 
@@ -338,7 +338,7 @@ class Slurm(unittest.TestCase):
         self.assertGreater(weak["rows"][1]["nodes"], 1.5 * weak["rows"][0]["nodes"])
         job = self.submit_study("--nodes=1", kind="weak", study="strong")
         self.expect(job, "FAILED", restarts=0)
-        self.assertIn("a weak study needs what grows with the ranks", self.log(job, "rossby-weak-{}.log"))
+        self.assertIn("a weak study needs something that grows with the ranks", self.log(job, "rossby-weak-{}.log"))
 
     def submit_study(self, *options, kind, study=None):
         """A job of scaling_KIND.sbatch; options from --set on are the training's."""

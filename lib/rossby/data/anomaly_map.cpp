@@ -62,9 +62,8 @@ class AnomalyMap::Fit {
     }
     if (cycles() && fitter_.periods() < 2)
       user_error(
-          "data.cycle = \"{}\": the training part has values of one {} alone, and a cycle needs two; "
-          "lengthen "
-          "it with split.train, or set data.cycle = \"none\"",
+          "data.cycle = \"{}\": the training part has values of one {} alone, and a cycle needs two. "
+          "Lengthen it with split.train, or set data.cycle = \"none\"",
           name_of(spec.cycle.kind), spec.cycle.kind < CycleKind::month ? "day" : "year");
     if (spec.trend) set_time(axis);
   }
@@ -323,7 +322,7 @@ void AnomalyMap::expect_values(const Training& data, std::initializer_list<std::
   if (data.groups) data.groups->ordered_sum(std::span<double>(&refused, 1));
   if (refused > 0)
     user_error(
-        "data.transform is not defined for {} values: with data.transform_offset = {:g} they are {} 0; raise "
+        "data.transform is not defined for {} values: with data.transform_offset = {:g} they are {} 0. Raise "
         "the offset, or set data.transform = \"none\" or \"asinh\"",
         refused, transform_.offset, transform_.kind == Transform::Kind::log ? "not above" : "below");
 }

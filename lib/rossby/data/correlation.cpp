@@ -132,7 +132,7 @@ void choose(std::span<const double> r, Index i, const CorrelationRule& rule, std
   }
   if (edges.size() + others.size() > most_edges)
     user_error(
-        "more than {} edges have a correlation of {} or more: raise --threshold or ask for --neighbours",
+        "more than {} edges have a correlation of {} or more. Raise --threshold or ask for --neighbours",
         most_edges, rule.threshold);
   for (const Index j : others) edges.push_back({j, i, 0, r[size_of(j)]});
 }
@@ -144,7 +144,8 @@ std::vector<Edge> correlation_graph(std::span<const float> values, Index steps, 
   require(static_cast<Index>(values.size()) == steps * nodes, "values of all nodes at all steps");
   if (nodes > most_correlated_nodes)
     user_error(
-        "correlation of {} nodes: at most {} are correlated with each other; use coordinates or distances",
+        "{} nodes are too many for a correlation, which takes at most {}. Use --from coordinates or "
+        "distances",
         nodes, most_correlated_nodes);
   const Field field(values, steps, nodes);
   std::vector<Edge> edges;

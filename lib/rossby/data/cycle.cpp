@@ -15,7 +15,7 @@ constexpr Index days_of_year = 366;
 constexpr const char* names[] = {"none", "time_of_day", "day_type", "time_of_week", "month", "day_of_year"};
 
 [[noreturn]] void refuse(CycleKind kind, const std::string& why) {
-  user_error("data.cycle = \"{}\": {}; set data.cycle = \"none\" or one that fits", name_of(kind), why);
+  user_error("data.cycle = \"{}\": {}. Set data.cycle = \"none\" or one that fits", name_of(kind), why);
 }
 
 void require_dates(const TimeAxis& axis, CycleKind kind) {
@@ -28,7 +28,8 @@ void require_dates(const TimeAxis& axis, CycleKind kind) {
 Index day_phases(const TimeAxis& axis, CycleKind kind) {
   const std::optional<Index> a_day = steps_of_day(axis);
   if (!a_day)
-    refuse(kind, fmt::format("the time axis has a step of {}, which is no part of a day", axis.step_text()));
+    refuse(kind,
+           fmt::format("the time axis has a step of {}, which does not divide a day", axis.step_text()));
   if (*a_day == 1 && kind == CycleKind::time_of_day) refuse(kind, "the time axis has one step a day");
   return *a_day;
 }

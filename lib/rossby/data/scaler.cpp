@@ -61,7 +61,7 @@ ScaleBy scale_by(std::string_view key, std::string_view text) {
   if (text == "none") return ScaleBy::none;
   if (text == "node") return ScaleBy::node;
   if (text == "global") return ScaleBy::global;
-  user_error("{} = \"{}\": allowed are none, node and global", key, text);
+  user_error("{} = \"{}\" is unknown. Set none, node or global", key, text);
 }
 
 Scaler::Scaler(Index rows, Index features, double factor)

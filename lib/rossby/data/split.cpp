@@ -23,24 +23,29 @@ Index part_size(std::string_view key, const std::string& text, Index begin, Inde
   if (text == "rest") return steps - begin;
   Index count = 0;
   if (parses(text, count)) {
-    if (count < 0) user_error("{} = \"{}\": a part has zero steps or more", key, text);
+    if (count < 0) user_error("{} = \"{}\" is negative. Give a number of steps of 0 or more", key, text);
     return count;
   }
   double share = 0;
   if (parses(text, share)) {
     if (!(share > 0 && share < 1))
-      user_error("{} = \"{}\": a share lies between 0 and 1; a count of steps has no decimal point", key,
-                 text);
+      user_error(
+          "{} = \"{}\" is not a share between 0 and 1. Write a number of steps without a decimal point", key,
+          text);
     return static_cast<Index>(std::llround(share * static_cast<double>(steps)));
   }
   if (text.empty() || text.find_first_of("0123456789") == std::string::npos)
-    user_error("{} = \"{}\" is neither a count of steps, a share such as \"0.7\", a date nor \"rest\"", key,
+    user_error(
+        "{} = \"{}\" is not valid. Give a number of steps, a share such as \"0.7\", a date or \"rest\"", key,
+        text);
+  if (!date)
+    user_error("{} = \"{}\" is a date, but the series has no dates. Give a number of steps or a share", key,
                text);
-  if (!date) user_error("{} = \"{}\": the series has no dates; give a count of steps or a share", key, text);
   const Index end = date(text);
   if (end < begin)
-    user_error("{} = \"{}\" is step {} of the series, before the part begins (step {})", key, text, end,
-               begin);
+    user_error(
+        "{} = \"{}\" is step {} of the series, but the part begins later, at step {}. Give a later date", key,
+        text, end, begin);
   return end - begin;
 }
 
@@ -51,17 +56,21 @@ void assign(Split& split, StepRange range, Role role) {
 void hold_out_fold(Split& split, const SplitSettings& spec) {
   if (!split.validation.empty())
     user_error(
-        "split.folds = {} takes the validation part out of the training part: split.validation = \"{}\" must "
-        "be \"0\"",
+        "split.folds = {} takes the validation part from the training part, but split.validation is \"{}\". "
+        "Set split.validation = \"0\"",
         spec.folds, spec.validation);
-  if (spec.folds < 2) user_error("split.folds = {}: cross-validation needs 2 folds or more", spec.folds);
+  if (spec.folds < 2) user_error("split.folds = {}: a cross-validation needs at least 2 folds", spec.folds);
   if (spec.fold < 0 || spec.fold >= spec.folds)
-    user_error("split.fold = {}: with split.folds = {} the folds are 0 to {}", spec.fold, spec.folds,
-               spec.folds - 1);
+    user_error("split.fold = {} does not exist: with split.folds = {} the folds are 0 to {}", spec.fold,
+               spec.folds, spec.folds - 1);
   const Index n = split.train.size();
   const bool forward = spec.fold_order == "forward";
   const Index blocks = spec.folds + (forward ? 1 : 0), block = spec.fold + (forward ? 1 : 0);
-  if (n < blocks) user_error("split.folds = {}: the training part has only {} steps", spec.folds, n);
+  if (n < blocks)
+    user_error(
+        "split.folds = {} are too many: the training part has only {} steps. Lower split.folds, or lengthen "
+        "split.train",
+        spec.folds, n);
   const StepRange training = split.train;
   split.validation = {training.first + block * n / blocks, training.first + (block + 1) * n / blocks};
   const StepRange around{std::max(training.first, split.validation.first - spec.gap),
@@ -108,17 +117,19 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
   std::vector<Index> result = origins(Role::test, horizons);
   if (first < 0 && last < 0) {
     if (result.empty())
-      user_error("the test part has {} steps: no origin with {} horizons fits (evaluate.horizons)",
-                 test.size(), horizons);
+      user_error(
+          "the test part has {} steps, too few for an origin with {} horizons. Lower evaluate.horizons, or "
+          "lengthen split.test",
+          test.size(), horizons);
     return result;
   }
-  if (first < 0 && test.empty()) user_error("the test part is empty: give evaluate.first_origin");
+  if (first < 0 && test.empty()) user_error("the test part is empty. Give evaluate.first_origin");
   if (first < 0) first = test.first > 0 ? test.first - 1 : 0;
   if (last < 0) last = steps - 1 - horizons;
   if (last < first || last + horizons >= steps)
     user_error(
-        "evaluate.first_origin = {}, evaluate.last_origin = {}: with {} horizons and {} steps an origin lies "
-        "between 0 and {}",
+        "evaluate.first_origin = {} or evaluate.last_origin = {} is out of range: with {} horizons and {} "
+        "steps, origins are 0 to {}",
         first, last, horizons, steps, steps - 1 - horizons);
   result.clear();
   for (Index o = first; o <= last; ++o) result.push_back(o);
@@ -146,7 +157,8 @@ std::vector<std::string> years_as_counts(const SplitSettings& spec, Index steps,
 Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_to_step) {
   const Index train = part_size("split.train", spec.train, 0, steps, date_to_step);
   if (train < 2)
-    user_error("split.train = \"{}\" is {} of {} steps: training needs 2 or more", spec.train, train, steps);
+    user_error("split.train = \"{}\" is {} of {} steps, but training needs at least 2. Raise it", spec.train,
+               train, steps);
   const auto check = [&](std::optional<Index> validation, std::optional<Index> test) {
     const auto size = [](const std::optional<Index>& part) {
       return part ? fmt::format(" + {}", *part) : std::string();
@@ -177,10 +189,11 @@ Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_
   if (spec.folds > 0)
     hold_out_fold(split, spec);
   else if (spec.gap > 0)
-    user_error("split.gap = {}: only folds have a gap; set split.folds, or leave split.gap out", spec.gap);
+    user_error("split.gap = {}: only folds have a gap. Set split.folds, or leave split.gap out", spec.gap);
   if (split.training_pairs().empty())
-    user_error("split.folds = {}, split.fold = {}{} leaves no two training steps in a row of {}", spec.folds,
-               spec.fold, spec.gap > 0 ? fmt::format(", split.gap = {}", spec.gap) : "", train);
+    user_error(
+        "split.folds = {}, split.fold = {}{} leaves no two successive training steps of {}. Use fewer folds",
+        spec.folds, spec.fold, spec.gap > 0 ? fmt::format(", split.gap = {}", spec.gap) : "", train);
   while (!split.is_training(split.train.first)) ++split.train.first;
   while (!split.is_training(split.train.last - 1)) --split.train.last;
   return split;

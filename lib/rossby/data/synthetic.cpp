@@ -17,7 +17,8 @@ constexpr double pi = std::numbers::pi;
 
 void check_range(std::string_view what, double value, double low, double high) {
   if (!(value >= low && value <= high))
-    user_error("synthetic field: {} = {} is outside {} to {}", what, value, low, high);
+    user_error("synthetic field: {} = {} is out of range. Give a number from {} to {}", what, value, low,
+               high);
 }
 
 std::uint64_t counter(Index cell) {
@@ -38,7 +39,7 @@ void for_neighbours(Index n_lat, Index n_lon, Index cell, Visit visit) {
 
 SyntheticField::SyntheticField(Index n_lat, Index n_lon) : n_lat_(n_lat), n_lon_(n_lon) {
   if (n_lat < 1 || n_lon < 1)
-    user_error("synthetic field: a grid of {} x {} cells; each side needs 1 or more", n_lat, n_lon);
+    user_error("synthetic field: the grid has {} x {} cells. Each side needs at least 1", n_lat, n_lon);
   land_.assign(static_cast<std::size_t>(n_lat * n_lon), 0);
 }
 
@@ -199,7 +200,8 @@ void PacificField::plant_teleconnections() {
     const Index source = sea_near(source_lat[k], source_lon[k]),
                 target = sea_near(target_lat[k], target_lon[k]);
     if (source == target)
-      user_error("synthetic field: {} x {} cells have no room for teleconnections", n_lat_, n_lon_);
+      user_error("synthetic field: {} x {} cells are too few for teleconnections. Raise --lat and --lon",
+                 n_lat_, n_lon_);
     teleconnections_.push_back({source, target, spec_.teleconnection});
   }
 }

@@ -14,7 +14,8 @@ namespace {
 
 std::unique_ptr<SyntheticField> make_field(const SyntheticSeries& series) {
   if (series.kind == "heat") {
-    if (series.teleconnection > 0) user_error("--teleconnection is of --kind pacific; leave it out");
+    if (series.teleconnection > 0)
+      user_error("--teleconnection works only with --kind pacific. Leave it out");
     HeatSpec spec;
     spec.n_lat = series.lat;
     spec.n_lon = series.lon;

@@ -41,11 +41,12 @@ std::vector<Index> training_windows(const Split& split, const WindowShape& shape
   }
   if (windows.empty())
     user_error(
-        "window.inputs = {}, window.outputs = {}: no window of {} steps fits in the training part, whose "
-        "longest "
-        "stretch without a gap has {} steps{}",
+        "window.inputs = {}, window.outputs = {}: no window of {} steps fits in the training part. Its "
+        "longest stretch without a gap has {} steps. Lower them{}",
         shape.inputs, shape.outputs, shape.length(), longest,
-        breaks.empty() ? "" : "; data.fill_steps = true fills gaps of the time axis with missing values");
+        breaks.empty()
+            ? ""
+            : ", or set data.fill_steps = true, which fills gaps of the time axis with missing values");
   return windows;
 }
 
@@ -70,7 +71,7 @@ std::vector<float> holiday_steps(const TimeAxis& axis, std::span<const std::stri
   for (const std::string& date : dates) {
     const auto day = axis.day_named(date);
     if (!day)
-      user_error("window.holidays: \"{}\" is no day of the calendar of the data; write it as {}", date,
+      user_error("window.holidays: \"{}\" is not a day in the calendar of the data. Write days as {}", date,
                  "2019-02-05");
     for (Index t = 0; t < axis.size(); ++t) {
       const Milliseconds stamp = axis.stamp(t);
@@ -82,8 +83,10 @@ std::vector<float> holiday_steps(const TimeAxis& axis, std::span<const std::stri
     }
   }
   if (!any && wanted)
-    user_error("window.holidays: none of its {} days is in the series, {} to {}; name some, or leave it out",
-               dates.size(), axis.text(0), axis.text(axis.size() - 1));
+    user_error(
+        "window.holidays: none of the {} days is in the series, {} to {}. Name days of the series, or leave "
+        "the key out",
+        dates.size(), axis.text(0), axis.text(axis.size() - 1));
   return steps;
 }
 

@@ -17,7 +17,7 @@ Index NetcdfVariable::size() const {
   Index total = 1;
   for (const auto& dimension : dimensions) {
     if (dimension.length != 0 && total > std::numeric_limits<Index>::max() / dimension.length)
-      user_error("variable {} claims more values than can be counted", name);
+      user_error("variable {} claims an impossible number of values. Is the file damaged?", name);
     total *= dimension.length;
   }
   return total;
@@ -28,8 +28,10 @@ void check_memory(Index count, Index width, const std::string& what) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const double bytes = static_cast<double>(count) * static_cast<double>(width);
   if (count < 0 || bytes > machine / 2)
-    user_error("{}: needs {:.1f} GiB of memory, more than half of the {:.1f} GiB of this machine", what,
-               bytes / 0x1p30, machine / 0x1p30);
+    user_error(
+        "{}: reading it needs {:.1f} GiB of memory, more than half of the {:.1f} GiB of this machine. Use a "
+        "machine with more memory, or smaller files",
+        what, bytes / 0x1p30, machine / 0x1p30);
 }
 
 std::unique_ptr<ArrayFile> ArrayFile::open(const std::string& path) {
@@ -68,8 +70,8 @@ std::vector<double> ArrayFile::read_all(const NetcdfVariable& variable) const {
   }
   for (const char* name : {"scale_factor", "add_offset"})
     if (has(variable, name) && !number(variable, name))
-      user_error("{}: variable {}: {} = \"{}\" is no number: make it one, or remove it", path_, variable.name,
-                 name, text(variable, name).value_or(""));
+      user_error("{}: variable {}: attribute {} = \"{}\" is not a number. Make it a number, or remove it",
+                 path_, variable.name, name, text(variable, name).value_or(""));
   const auto scale = number(variable, "scale_factor"), offset = number(variable, "add_offset");
   if (scale || offset)
     for (double& value : values) value = value * scale.value_or(1) + offset.value_or(0);

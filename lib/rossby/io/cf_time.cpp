@@ -29,15 +29,17 @@ Milliseconds moment(const ParsedDate& date, Calendar calendar) {
 /// `back`: milliseconds that a stamp lies before the one before it.
 std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>& values, std::size_t t,
                                    double unit) {
-  if (back > 0 && back < 3'600'000) return "; local time at the end of summer time? UTC is right";
+  if (back > 0 && back < 3'600'000) return ". Is it local time at the end of summer time? Use UTC";
   if (back == 0 && values[t] > values[t - 1])
-    return "; stamps are kept to the millisecond: give the time a coarser step, or count steps (units \"1\")";
+    return ". Times are stored to the millisecond. Give the time axis a coarser step, or count steps (units "
+           "\"1\")";
   const auto x = static_cast<float>(values[t]);
   const double next = static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()));
   const double spacing = (next - static_cast<double>(x)) * unit;
   if (values[t] == values[t - 1] && values[t] == static_cast<double>(x) && spacing >= 1000)
-    return fmt::format("; float32 keeps {:.4g} s there: store the time as double, or count from a later date",
-                       1e-3 * spacing);
+    return fmt::format(
+        ". float32 has a precision of {:.4g} s there. Store the time as double, or count from a later date",
+        1e-3 * spacing);
   return "";
 }
 
@@ -62,8 +64,8 @@ Calendar TimeAxis::calendar_named(const std::string& name, const std::string& or
   for (const auto& [known, calendar] : names)
     if (known == text) return calendar;
   user_error(
-      "{}: calendar \"{}\" is not known; standard, proleptic_gregorian, julian, noleap, all_leap and 360_day "
-      "are",
+      "{}: calendar \"{}\" is unknown. Known calendars are standard, proleptic_gregorian, julian, noleap, "
+      "all_leap and 360_day",
       origin, name);
 }
 
@@ -148,7 +150,7 @@ TimeAxis TimeAxis::regular(Index steps, const std::string& units, double first, 
 
 TimeAxis TimeAxis::monthly(Index steps, std::string_view first_month) {
   const auto period = Period::parse(first_month, Calendar::standard);
-  if (!period) user_error("{} is no month; e.g. 1970-01 is", first_month);
+  if (!period) user_error("{} is not a month. Write months like 1970-01", first_month);
   const CivilTime start = civil(period->begin, Calendar::standard);
   const auto start_of = [](std::int64_t month) { return month_start(month, Calendar::standard); };
   const Milliseconds reference = start_of(start.year * 12);
@@ -255,8 +257,8 @@ Index TimeAxis::step_of(std::string_view date) const {
   if (size() == 0) user_error("{}: {} is not on an empty time axis", origin_, date);
   const bool readable = dated_ ? Period::parse(date, days_).has_value() : plain_number(date).has_value();
   user_error("{}: {} {}; the time axis runs from {} to {}", origin_, date,
-             readable ? "is not on the time axis" : (dated_ ? "is no date" : "is no step number"), text(0),
-             text(size() - 1));
+             readable ? "is not on the time axis" : (dated_ ? "is not a date" : "is not a step number"),
+             text(0), text(size() - 1));
 }
 
 bool TimeAxis::ends_before(std::string_view date) const {
@@ -267,11 +269,15 @@ bool TimeAxis::ends_before(std::string_view date) const {
 Index TimeAxis::steps_before(std::string_view date) const {
   if (!dated_) {
     const auto number = plain_number(date);
-    if (!number) user_error("{}: {} is no step number, and this time axis has no dates", origin_, date);
+    if (!number)
+      user_error("{}: {} is not a step number, and this time axis has no dates. Give a step number", origin_,
+                 date);
     return std::lower_bound(values_.begin(), values_.end(), *number) - values_.begin();
   }
   const auto period = Period::parse(date, days_);
-  if (!period) user_error("{}: {} is no date; 1986-08, 1986-08-15 and 2012-03-01T06:30 are", origin_, date);
+  if (!period)
+    user_error("{}: {} is not a date. Write dates like 1986-08, 1986-08-15 or 2012-03-01T06:30", origin_,
+               date);
   return std::lower_bound(stamps_.begin(), stamps_.end(), period->begin) - stamps_.begin();
 }
 
@@ -293,7 +299,8 @@ TimeAxis TimeAxis::slice(Index first, Index count) const {
 TimeAxis TimeAxis::filled(std::vector<Index>& source) const {
   if (!regular_)
     user_error(
-        "{}: the time axis is not regular, so that its gaps have no whole number of steps (data.fill_steps)",
+        "{}: the time axis is not regular, so that its gaps cannot be filled. Set data.fill_steps = false, "
+        "or make the time axis regular",
         origin_);
   Index missing = 0;
   for (const Gap& gap : gaps_) missing += gap.missing;
@@ -325,7 +332,7 @@ TimeAxis TimeAxis::behind(std::span<const double> instants) const {
   std::vector<double> values;
   for (const double instant : instants) {
     if (!(std::abs(instant) < static_cast<double>(latest_stamp)))
-      user_error("{}: {} is no time that a step could have", origin_, instant);
+      user_error("{}: {} is not a time that a step can have", origin_, instant);
     values.push_back(dated_ ? to_value(static_cast<Milliseconds>(instant)) : instant);
   }
   values.insert(values.end(), values_.begin(), values_.end());
@@ -342,8 +349,8 @@ TimeAxis TimeAxis::after(Index origin, Index count) const {
     if (dated_) {
       longer.stamps_.push_back(next_stamp(longer.stamps_.back()));
       if (longer.stamps_.back() > 2 * latest_stamp)
-        user_error("{}: {} steps of {} from step {} on leave the time that can be counted", origin_, count,
-                   step_text(), origin);
+        user_error("{}: {} steps of {} after step {} are beyond the times that can be represented", origin_,
+                   count, step_text(), origin);
       longer.values_.push_back(to_value(longer.stamps_.back()));
     } else {
       longer.values_.push_back(longer.values_.back() + count_step_);

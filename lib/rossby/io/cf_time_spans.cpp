@@ -57,15 +57,17 @@ Index TimeAxis::steps_in(std::string_view span) const {
   for (const Unit& known : time_units)
     if (known.name == word) unit = &known;
   if (error != std::errc() || unit == nullptr)
-    user_error("\"{}\" is no time: a number and a unit are right, such as \"15 min\", \"1 h\", \"3 months\"",
-               span);
+    user_error(
+        "\"{}\" is not a time span. Write a number and a unit, such as \"15 min\", \"1 h\", \"3 months\"",
+        span);
   const bool in_months = unit->months > 0;
   if (spacing_ != (in_months ? Spacing::months : Spacing::duration))
     user_error("\"{}\" cannot be counted in steps of this time axis (its step: {})", span, step_text());
   const double steps = number * (in_months ? static_cast<double>(unit->months) : unit->milliseconds) /
                        static_cast<double>(step_);
   if (!(steps > 0.5 && steps < 1e15) || std::abs(steps - std::round(steps)) > 1e-6)
-    user_error("\"{}\" is no whole number of steps: this time axis has one every {}", span, step_text());
+    user_error("\"{}\" is not a whole number of steps: this time axis has one step every {}", span,
+               step_text());
   return static_cast<Index>(std::llround(steps));
 }
 

@@ -93,8 +93,8 @@ TimeUnits parse_time_units(const std::string& units, Calendar calendar, const st
   const auto since = text.find(" since ");
   if (since == std::string::npos)
     user_error(
-        "{}: units \"{}\" are no time axis; \"days since 1970-01-01\" (or hours, minutes, seconds) or \"1\" "
-        "is right",
+        "{}: units \"{}\" are not units of a time axis. Write \"days since 1970-01-01\" (or hours, minutes, "
+        "seconds), or \"1\" for numbers of steps",
         origin, units);
   TimeUnits parsed;
   std::string name = text.substr(0, since);
@@ -103,19 +103,20 @@ TimeUnits parse_time_units(const std::string& units, Calendar calendar, const st
   parsed.unit = unit_length(name, calendar);
   if (parsed.unit == 0 && (is_month(name) || is_year(name)))
     user_error(
-        "{}: time unit \"{}\" has no fixed length; write dates instead, with xarray: ds[\"time\"] = "
+        "{}: time unit \"{}\" has no fixed length. Write dates instead, with xarray: ds[\"time\"] = "
         "pd.date_range(\"{}\", periods=ds.sizes[\"time\"], freq=\"{}\"), or name a calendar in which all are "
         "alike (360_day{})",
         origin, units.substr(0, name.size()), date.substr(0, 10), frequency(name),
         is_year(name) ? ", noleap" : "");
   if (parsed.unit == 0)
     user_error(
-        "{}: time unit \"{}\" is not supported; weeks, days, hours, minutes, seconds and their thousandths "
-        "(milliseconds, microseconds, nanoseconds) are, common_years, and months in calendar 360_day",
+        "{}: time unit \"{}\" is not supported. Supported are weeks, days, hours, minutes, seconds, "
+        "milliseconds, microseconds, nanoseconds, common_years, and months in the calendar 360_day",
         origin, units.substr(0, name.size()));
   const auto reference = parse_date(without_julian_epoch(date, calendar, parsed.shift_days), calendar);
   if (!reference)
-    user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
+    user_error("{}: \"{}\" in units \"{}\" is not a date. Write dates like 1970-01-01 00:00", origin, date,
+               units);
   parsed.reference = *reference;
   return parsed;
 }

@@ -266,14 +266,13 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
     const auto is_year = [](double x) { return x >= 0 && x < 10'000; };
     if (const auto other = std::find_if_not(values.begin(), values.end(), is_year); other != values.end()) {
       if (guessed) return std::nullopt;
-      user_error("{}: step {} has {}, which is no year: {}", origin, other - values.begin(), *other,
+      user_error("{}: step {} has {}, which is not a year: {}", origin, other - values.begin(), *other,
                  advice());
     }
     const auto found = moments_of_years(values, days);
     if (!found)
-      user_error(
-          "{}: its numbers ({} to {}) are decimal years less than a day apart, too coarse for a date: {}",
-          origin, values.front(), values.back(), advice());
+      user_error("{}: the times ({} to {}) are decimal years less than a day apart, too coarse for dates: {}",
+                 origin, values.front(), values.back(), advice());
     moments = *found;
   }
   std::size_t bad = values.size();
@@ -285,7 +284,7 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   if (bad < values.size()) {
     // Counts that happen to begin like dates have few of them.
     if (guessed && 10 * moments.size() < 9 * values.size()) return std::nullopt;
-    user_error("{}: its numbers look like {}, but step {} has {}, which is no date: {}", origin,
+    user_error("{}: the times look like {}, but step {} has {}, which is not a date: {}", origin,
                name_of(form), bad, values[bad], advice());
   }
   DatedNumbers dated = in_units(std::move(moments), calendar, days);
@@ -301,8 +300,10 @@ DatedNumbers dates_in_texts(const std::vector<std::string>& texts, const std::st
   for (std::size_t t = 0; t < texts.size(); ++t) {
     const auto period = Period::parse(texts[t], days);
     if (!period)
-      user_error("{}: step {} has \"{}\", which is no date; 2020-01-31T18:00:00 and 2020-01-31_18:00:00 are",
-                 origin, t, texts[t]);
+      user_error(
+          "{}: step {} has \"{}\", which is not a date. Write dates like 2020-01-31T18:00:00 or "
+          "2020-01-31_18:00:00",
+          origin, t, texts[t]);
     moments.push_back(period->begin);
   }
   DatedNumbers dated = in_units(std::move(moments), calendar, days);

@@ -32,8 +32,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> wo
 void check_ends(std::string_view first, std::string_view second, const std::string& path, Index line) {
   if (is_one_of(first, {"to", "target", "destination", "dest", "dst", "end"}) &&
       is_one_of(second, {"from", "source", "src", "origin", "start"}))
-    user_error("{}:{}: its columns are {},{}; source,destination is right: swap them", path, line, first,
-               second);
+    user_error("{}:{}: the columns are {},{}, but source,destination is expected. Swap them", path, line,
+               first, second);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ NodeNames::NodeNames(const std::vector<std::string>& names, const std::string& s
     : nodes_(std::ssize(names)), source_(source) {
   for (const std::string& name : names)
     if (!numbers_.emplace(name, std::ssize(numbers_)).second)
-      user_error("{}: two nodes are called \"{}\"; names have to differ", source, name);
+      user_error("{}: two nodes have the name \"{}\". Give each node its own name", source, name);
 }
 
 NodeNames NodeNames::read(const std::string& path, const std::string& variable, Index nodes) {
@@ -57,15 +57,18 @@ NodeNames NodeNames::read(const std::string& path, const std::string& variable, 
   }
   const bool list = v->dimensions.size() == 1 || (v->dimensions.size() == 2 && v->type == NetcdfType::text);
   if (!list || v->dimensions[0].length != nodes)
-    user_error("{}: variable {} has to have one name for each of the {} nodes (--ids)", path, variable,
-               nodes);
+    user_error(
+        "{}: variable {} (--ids) does not have one name for each of the {} nodes. Name another variable",
+        path, variable, nodes);
   NodeNames names(nodes);
   names.source_ = fmt::format("{} of {}", variable, path);
   Index node = 0;
   for (const std::string& name : file.read_names(*v))
     if (const auto [other, is_new] = names.numbers_.emplace(name, node++); !is_new)
-      user_error("{}: variable {} calls both node {} and node {} \"{}\"; names have to differ (--ids)", path,
-                 variable, other->second, node - 1, name);
+      user_error(
+          "{}: variable {} (--ids) gives node {} and node {} the same name, \"{}\". Give each node its own "
+          "name",
+          path, variable, other->second, node - 1, name);
   return names;
 }
 
@@ -82,7 +85,7 @@ Index NodeNames::find(const std::string& name) const {
 
 std::string NodeNames::what() const {
   if (!source_.empty()) return "no " + source_;
-  return fmt::format("no node number, 0 to {} (--ids names a variable with other names)", nodes_ - 1);
+  return fmt::format("not a node number from 0 to {} (--ids names a variable with node names)", nodes_ - 1);
 }
 
 EdgeTable read_edge_table(const std::string& path, const NodeNames& names, const EdgeTableOptions& options) {
@@ -96,7 +99,7 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
   for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     const bool has_value = fields.size() == 3;
     if (!has_value && (options.needs_value || fields.size() != 2))
-      user_error("{}:{}: {} columns; {} is right", path, line, fields.size(),
+      user_error("{}:{}: the line has {} columns, but {} are expected", path, line, fields.size(),
                  options.needs_value ? "source,destination,distance" : "source,destination[,weight]");
     const FileEdge edge{names.find(std::string(fields[0])), names.find(std::string(fields[1])),
                         has_value ? number(fields[2]).value_or(NAN) : 1};
@@ -111,12 +114,12 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
     }
     if (edge.source < 0 || edge.destination < 0) {
       if (!options.skip_unknown)
-        user_error("{}:{}: \"{}\" is {}; --skip-unknown leaves such lines out", path, line,
+        user_error("{}:{}: \"{}\" is {}. To leave such lines out, give --skip-unknown", path, line,
                    fields[edge.source < 0 ? 0 : 1], names.what());
       ++table.skipped;
       return;
     }
-    if (std::isnan(edge.weight)) user_error("{}:{}: \"{}\" is no finite number", path, line, fields[2]);
+    if (std::isnan(edge.weight)) user_error("{}:{}: \"{}\" is not a finite number", path, line, fields[2]);
     table.edges.push_back(edge);
     table.lines.push_back(line);
   });
@@ -132,19 +135,19 @@ std::vector<FileEdge> parse_edge_matrix(std::string_view text, const std::string
   Index row = 0;
   for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     if (static_cast<Index>(fields.size()) != nodes || row == nodes)
-      user_error("{}:{}: {} columns in row {}; a matrix of {} rows and columns is right, one for each node",
-                 path, line, fields.size(), row, nodes);
+      user_error("{}:{}: {} columns in row {}. The matrix needs {} rows and columns, one for each node", path,
+                 line, fields.size(), row, nodes);
     for (Index column = 0; column < nodes; ++column) {
       const auto value = number(fields[static_cast<std::size_t>(column)]);
       if (!value)
-        user_error("{}:{}: \"{}\" in column {} is no finite number", path, line,
+        user_error("{}:{}: \"{}\" in column {} is not a finite number", path, line,
                    fields[static_cast<std::size_t>(column)], column);
       if (*value != 0) edges.push_back({row, column, *value});
     }
     ++row;
   });
   if (row != nodes)
-    user_error("{}: {} rows; a matrix of {} rows and columns is right, one for each node", path, row, nodes);
+    user_error("{}: {} rows. The matrix needs {} rows and columns, one for each node", path, row, nodes);
   return edges;
 }
 

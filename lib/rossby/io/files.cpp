@@ -57,7 +57,8 @@ std::string read_text(const std::string& path, std::size_t most) {
     if (count < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
     if (count == 0) return text;
     text.append(part, static_cast<std::size_t>(count));
-    if (text.size() > most) user_error("{}: longer than the {} bytes such a file may have", path, most);
+    if (text.size() > most)
+      user_error("{}: the file is longer than {} bytes, the limit for such files", path, most);
   }
 }
 
@@ -72,7 +73,7 @@ void refuse_no_file(const std::string& path) {
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
     user_error("{}: cannot write this file: it is {}", path,
-               S_ISDIR(there.st_mode) ? "a directory" : "no regular file, and would be replaced by one");
+               S_ISDIR(there.st_mode) ? "a directory" : "not a regular file, and would be replaced by one");
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ void refuse_to_replace(const std::string& output, std::span<const std::string> i
   std::error_code code;
   for (const std::string& input : inputs)
     if (!input.empty() && std::filesystem::equivalent(output, input, code))
-      user_error("{}: this file is read here, and would be replaced; name another one with -o", output);
+      user_error("{}: this input file would be overwritten. Name another output file with -o", output);
 }
 
 void commit_file(const std::string& temporary, const std::string& path) {

@@ -71,7 +71,7 @@ void check_units(const ArrayFile& file, const NetcdfVariable& variable, const Se
   const auto conversion = unit_conversion(units, wanted);
   if (!conversion || !conversion->is_identity())
     user_error(
-        "{}: variable {} is in \"{}\", but in \"{}\" in {}; convert the forecasts to the units of the data",
+        "{}: variable {} is in \"{}\", but in \"{}\" in {}. Convert the forecasts to the units of the data",
         file.path(), variable.name, units, wanted, series.path);
 }
 
@@ -91,8 +91,8 @@ class LeadSteps {
     const auto seconds = unit_conversion(time, "s");
     if (axis.spacing() != TimeAxis::Spacing::duration || months || years || !seconds)
       user_error(
-          "{} has units \"{}\", in which the steps of the data ({}) are no fixed number; leave the units out "
-          "and count steps: 1 is the first one behind init_time",
+          "{} has units \"{}\", in which a step of the data ({}) has no fixed length. Leave the units out, "
+          "and count steps: 1 is the first step after init_time",
           origin, units, axis.step_text());
     steps_ = 1000 * seconds->factor / static_cast<double>(axis.step_milliseconds());
   }
@@ -155,13 +155,15 @@ void ForecastFile::add_variable(const SeriesInfo& series, const SeriesVariable& 
                fmt::join(there, ", "));
   }
   if (v->type == NetcdfType::text || !fits(*file_, *v, series, wanted.features))
-    user_error("{}: variable {} has dimensions {}; forecasts have {} in this order", path_, v->name,
-               shape_text(v->dimensions), wanted_text(series, wanted.features));
+    user_error("{}: variable {} has dimensions {}, but forecasts need {} in this order. Transpose it", path_,
+               v->name, shape_text(v->dimensions), wanted_text(series, wanted.features));
   if (!columns_.empty() && (columns_.front().variable->dimensions[0].name != v->dimensions[0].name ||
                             columns_.front().variable->dimensions[1].name != v->dimensions[1].name ||
                             columns_.front().variable->dimensions[2].name != v->dimensions[2].name))
-    user_error("{}: variables {} and {} have other dimensions; all have the same init_time, lead and nodes",
-               path_, columns_.front().variable->name, v->name);
+    user_error(
+        "{}: variables {} and {} have different dimensions. Write all with the same init_time, lead and "
+        "nodes",
+        path_, columns_.front().variable->name, v->name);
   file_->check_claim(*v);
   check_units(*file_, *v, series, wanted.units);
   std::vector<std::string> remarks;
@@ -177,7 +179,7 @@ void ForecastFile::match_inits(const SeriesInfo& series) {
   const TimeAxis axis = detail::read_stamps(*file_, layout, remarks).axis();
   const TimeAxis& own = series.time;
   if (axis.dated() != own.dated() || (own.dated() && !same_dates(axis.calendar(), own.calendar())))
-    user_error("{}: init_time is {}, but the time of {} is {}; write init_time with the times of the data",
+    user_error("{}: init_time is {}, but the time of {} is {}. Write init_time with the times of the data",
                path_, axis.dated() ? fmt::format("in the calendar \"{}\"", axis.calendar()) : "not dated",
                series.path,
                own.dated() ? fmt::format("in the calendar \"{}\"", own.calendar()) : "not dated");
@@ -199,8 +201,8 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
   const NetcdfDimension& dimension = columns_.front().variable->dimensions[1];
   const NetcdfVariable* v = detail::coordinate(*file_, dimension);
   if (v == nullptr)
-    user_error("{}: dimension {} has no coordinate variable {}({}), which says how far ahead forecasts are",
-               path_, dimension.name, dimension.name, dimension.name);
+    user_error("{}: dimension {} has no coordinate variable {}({}) with the lead times. Add it", path_,
+               dimension.name, dimension.name, dimension.name);
   const LeadSteps steps(series.time, file_->text(*v, "units").value_or(""),
                         fmt::format("{}: variable {}", path_, v->name));
   const std::vector<double> leads = file_->read_all(*v);
@@ -212,7 +214,7 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
     lead_of_[place(*horizon - 1)] = static_cast<Index>(k);
   }
   if (horizons() == 0)
-    user_error("{}: {} has no forecast of the first step behind init_time ({}); its values are {:g} to {:g}",
+    user_error("{}: {} has no forecast of the first step after init_time ({}). Its values are {:g} to {:g}",
                path_, v->name, series.time.step_text(), leads.empty() ? 0 : leads.front(),
                leads.empty() ? 0 : leads.back());
 }
@@ -224,7 +226,7 @@ Index ForecastFile::horizons() const {
 void ForecastFile::expect_nodes(std::span<const Index> file_nodes) const {
   for (const Index node : file_nodes)
     if (place_[place(node)] < 0)
-      user_error("{}: no forecasts of {}, which the run has; write them, or NaN", path_, missing_.at(node));
+      user_error("{}: no forecasts of {}, which the run has. Write them, or NaN", path_, missing_.at(node));
 }
 
 void ForecastFile::read(std::span<const Index> file_nodes, std::span<const Index> origins, Index horizons,

@@ -25,7 +25,7 @@ Index count_edges(const ArrayFile& file) {
     const NetcdfVariable* v = file.find(name);
     if (v == nullptr) continue;
     if (v->dimensions.size() != 1 || v->type == NetcdfType::text)
-      user_error("{}: variable {} has to be a list of numbers, {}(edge)", file.path(), name, name);
+      user_error("{}: variable {} is not a list of numbers. Write it as {}(edge)", file.path(), name, name);
     file.check_written(*v);
     if (v->dimensions[0].length != edges)
       user_error("{}: edge arrays of unequal length: edge_src has {}, {} has {}", file.path(), edges, name,
@@ -60,7 +60,7 @@ GraphFile GraphFile::open(const std::string& path) {
   graph.size_ = detail::count_edges(*graph.file_);
   if (graph.size_ < 0)
     user_error(
-        "{} has no edges (edge_src, edge_dst): choose another relation.graph, or make a graph with 'rossby "
+        "{} has no edges (edge_src, edge_dst). Choose another relation.graph, or make a graph with 'rossby "
         "data graph'",
         path);
   for (const NetcdfVariable& variable : graph.file_->variables())
@@ -131,9 +131,10 @@ std::vector<FileEdge> GraphFile::edges(Index first, Index count) const {
 
 std::vector<FileEdge> GraphFile::distances() const {
   const NetcdfVariable* v = file_->find("edge_distance");
-  if (v == nullptr) user_error("{} has no edge_distance: give a table of distances (--table)", file_->path());
+  if (v == nullptr)
+    user_error("{} has no variable edge_distance. Give a table of distances with --table", file_->path());
   if (v->dimensions.size() != 1 || v->type == NetcdfType::text || v->dimensions[0].length != size_)
-    user_error("{}: variable edge_distance has to be a list of {} numbers, one an edge", file_->path(),
+    user_error("{}: variable edge_distance is not a list of {} numbers, one for each edge", file_->path(),
                size_);
   return detail::read_edges(*file_, "edge_distance", 0, size_);
 }
@@ -227,7 +228,7 @@ void write_graph(const std::string& path, const GraphLayout& layout) {
   require(layout.node_ids.empty() || static_cast<Index>(layout.node_ids.size()) == layout.nodes,
           "all nodes have ids, or none");
   if (layout.edges.empty() || layout.nodes == 0)
-    user_error("{}: a graph of {} nodes and {} edges is not written; both have to be 1 or more", path,
+    user_error("{}: a graph of {} nodes and {} edges cannot be written. It needs at least one of each", path,
                layout.nodes, layout.edges.size());
   const std::string temporary = temporary_name(path);
   try {

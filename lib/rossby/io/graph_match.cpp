@@ -27,8 +27,8 @@ void check_coordinates(const GraphFile& graph, const std::string& path, const Se
     if (std::abs(lat[i] - series.node_lat[i]) <= near && std::abs(east) <= near) continue;
     if (std::isnan(lat[i]) || std::isnan(series.node_lat[i]) || std::isnan(east)) continue;
     user_error(
-        "{}: node {} lies at {:.6g}, {:.6g}, but at {:.6g}, {:.6g} in {}: the graph is of other nodes, or of "
-        "another order; make it from this series (relation.file)",
+        "{}: node {} lies at {:.6g}, {:.6g}, but at {:.6g}, {:.6g} in {}. The graph has other nodes, or "
+        "another order of nodes. Make it from this series (relation.file)",
         path, i, lat[i], lon[i], series.node_lat[i], series.node_lon[i], series.path);
   }
 }
@@ -64,9 +64,8 @@ std::vector<Index> match_nodes(const GraphFile& graph, const std::string& path, 
     const auto place = places.find(id);
     if (place == places.end())
       user_error(
-          "{}: its node {} is \"{}\", which is no node of {} (variable {}): the graph is of other nodes; "
-          "make it "
-          "from this series (relation.file)",
+          "{}: node {} is \"{}\", which is not a node of {} (variable {}). The graph has other nodes. Make "
+          "it from this series (relation.file)",
           path, match.size(), id, series.path, graph.ids_of().empty() ? series.label_name : graph.ids_of());
     same = same && place->second == static_cast<Index>(match.size());
     match.push_back(place->second);

@@ -235,7 +235,7 @@ struct KeyValuesBuilder {
       // What is set is written as TOML into the run directory, which has no other characters.
       if (!detail::is_utf8(setting)) user_error("{}: not valid UTF-8", where);
       const auto equals = setting.find('=');
-      if (equals == std::string::npos) user_error("{}: no value; --set key=value is right", where);
+      if (equals == std::string::npos) user_error("{}: the value is missing. Write --set key=value", where);
       const KeySpec& key =
           known_key(*config.table_, trimmed(std::string_view(setting).substr(0, equals)), "--set");
       set(config, key, command_line_value(key, trimmed(std::string_view(setting).substr(equals + 1)), where),

@@ -112,7 +112,8 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
   int id = -1;
   if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR) {
     if (const std::string_view kind = foreign_kind(path); !kind.empty())
-      user_error("{}: not a NetCDF file but {}; xarray makes one of it: docs/howto/own_data.md", path, kind);
+      user_error("{}: not a NetCDF file, but {}. Convert it with xarray, as docs/howto/own_data.md shows",
+                 path, kind);
     if (const std::string cause = why_hdf5_refuses(path); !cause.empty()) user_error("{}: {}", path, cause);
     user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
   }

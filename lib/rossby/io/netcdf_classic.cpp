@@ -133,9 +133,9 @@ void check_classic_size(const std::string& path) {
     const long double before = e.record ? record_bytes * static_cast<long double>(records - 1) : 0;
     end = std::max(end, static_cast<long double>(e.begin) + before + static_cast<long double>(e.bytes));
   }
-  if (!header.good()) user_error("{}: truncated or damaged: its NetCDF header is not whole", path);
+  if (!header.good()) user_error("{}: truncated or damaged: the NetCDF header is incomplete", path);
   if (end > static_cast<long double>(file_bytes))
-    user_error("{}: truncated or damaged: the header promises {:.0f} bytes, the file has {}", path,
+    user_error("{}: truncated or damaged: the header describes {:.0f} bytes, but the file has {}", path,
                static_cast<double>(end), file_bytes);
 }
 

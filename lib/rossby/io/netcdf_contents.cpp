@@ -18,8 +18,9 @@ void NetcdfFile::check_claim(const NetcdfVariable& variable, double bytes_each, 
   constexpr double always = Index{1} << 22;
   const auto claimed = static_cast<double>(variable.size());
   if (claimed > always && claimed * bytes_each > ratio * static_cast<double>(bytes_))
-    user_error("{}: variable {} claims {:.3g} values, more than a file of {} bytes holds; is it damaged?",
-               path_, variable.name, claimed, bytes_);
+    user_error(
+        "{}: variable {} claims {:.3g} values, more than a file of {} bytes can contain. Is it damaged?",
+        path_, variable.name, claimed, bytes_);
 }
 
 void NetcdfFile::check_claim(const NetcdfVariable& variable) const {

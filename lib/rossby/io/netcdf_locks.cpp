@@ -50,9 +50,8 @@ void use_own_locks() {
 void refuse_locked(const std::string& path) {
   if (said() == Locking::off || try_lock(path) != EWOULDBLOCK) return;
   user_error(
-      "{}: another process has it open for writing and locked: wait until it is closed, or set {}=FALSE to "
-      "read "
-      "it all the same",
+      "{}: another process has it open for writing and locked. Wait until it is closed, or set {}=FALSE to "
+      "read it all the same",
       path, variable);
 }
 

@@ -42,7 +42,7 @@ bool lives_here(const std::string& line) {
 }
 
 [[noreturn]] void refuse_in_use(const std::string& path, const std::string& line) {
-  user_error("{}: this run directory is in use by {}; wait for it, or train into another --run", path,
+  user_error("{}: this run directory is in use by {}. Wait for it, or train into another --run", path,
              line.empty() ? "another process" : line);
 }
 
@@ -81,7 +81,7 @@ off_t whole_lines(int fd, off_t size) {
 }  // namespace
 
 RunDirectory RunDirectory::create(const std::string& path) {
-  if (path.empty()) user_error("no run directory is given (--run DIR)");
+  if (path.empty()) user_error("the run directory is missing. Give --run DIR");
   std::error_code code;
   std::filesystem::create_directories(path, code);
   if (!std::filesystem::is_directory(path))

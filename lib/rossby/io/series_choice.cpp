@@ -38,11 +38,9 @@ std::string own_times_text(const ArrayFile& file) {
           values.dimensions[0].name == time.dimensions[0].name &&
           values.dimensions[1].name == time.dimensions[1].name)
         return fmt::format(
-            "; each {} has times of its own ({}({}, {})): make (time, node) of it with xarray: df = "
-            "ds[[\"{}\", "
-            "\"{}\"]].to_dataframe().dropna().reset_index(); df.set_index([\"{}\", "
-            "\"{}\"])[\"{}\"].to_xarray()"
-            ".to_netcdf(\"regular.nc\")",
+            "; each {} has times of its own ({}({}, {})). Make (time, node) of it with xarray: df = "
+            "ds[[\"{}\", \"{}\"]].to_dataframe().dropna().reset_index(); df.set_index([\"{}\", "
+            "\"{}\"])[\"{}\"].to_xarray().to_netcdf(\"regular.nc\")",
             time.dimensions[0].name, time.name, time.dimensions[0].name, time.dimensions[1].name, time.name,
             values.name, time.name, time.dimensions[0].name, values.name);
   }
@@ -72,7 +70,7 @@ std::string ragged_text(const ArrayFile& file) {
                         counts->dimensions.empty() ? "station" : counts->dimensions[0].name, counts->name)
           : fmt::format("ds[\"{}\"].values", index->name);
   return fmt::format(
-      "; its stations lie one after the other along {} ({}, a ragged array): make (time, node) of it with "
+      "; its stations lie one after the other along {} ({}, a ragged array). Make (time, node) of it with "
       "xarray: at = pd.MultiIndex.from_arrays([ds[\"{}\"].values, {}], names=[\"time\", \"node\"]); "
       "pd.Series(ds[\"{}\"].values, at, name=\"{}\").to_xarray().to_netcdf(\"regular.nc\")",
       samples, counts != nullptr ? counts->name : index->name, stamp, node, name, name);
@@ -150,7 +148,7 @@ namespace {
   std::vector<std::string> candidates;
   for (const VariableLayout& layout : fitting(file)) candidates.push_back(layout.variable->name);
   const auto nearest = nearest_name(name, candidates);
-  user_error("{}: no variable {}{}; variables that fit: {}", file.path(), name,
+  user_error("{}: there is no variable {}{}. Variables that fit: {}", file.path(), name,
              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
              candidates.empty() ? "none" : fmt::format("{}", fmt::join(candidates, ", ")));
 }
@@ -162,9 +160,9 @@ std::vector<VariableLayout> choose_alone(const ArrayFile& file) {
   std::vector<std::string> candidates;
   for (const VariableLayout& layout : found) candidates.push_back(layout.variable->name);
   if (found.size() > 1)
-    user_error("{}: several variables fit: {}; name one or more (data.variables)", file.path(),
+    user_error("{}: several variables fit: {}. Name one or more (data.variables)", file.path(),
                fmt::join(candidates, ", "));
-  user_error("{}: no variable fits (time, lat, lon) or (time, node[, feature]){}", file.path(),
+  user_error("{}: no variable has the dimensions (time, lat, lon) or (time, node[, feature]){}", file.path(),
              why_nothing_fits(file));
 }
 

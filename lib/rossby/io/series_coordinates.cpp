@@ -57,9 +57,7 @@ std::vector<double> read_constant(const ArrayFile& file, const NetcdfVariable& v
   file.read(variable, end, count, last.data());
   const bool same = std::equal(first.begin(), first.end(), last.begin(),
                                [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); });
-  if (!same)
-    user_error("{}: {} changes with the time: a grid that stays where it is is right", file.path(),
-               variable.name);
+  if (!same) user_error("{}: {} changes with time, but the grid must not move", file.path(), variable.name);
   return first;
 }
 
@@ -77,13 +75,11 @@ Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::st
   if (low > high) return {};
   const double limit = is_latitude(file, variable) || variable.name.starts_with("lat") ? 90 : 720;
   if (low < -limit - 0.01 || high > limit + 0.01)
-    return {
-        fmt::format(
-            "{} runs from {:.6g} to {:.6g}, which {} cannot: these coordinates are not used; its unit may "
-            "be another one than \"{}\"",
-            variable.name, low, high, limit == 90 ? "latitudes in degrees" : "degrees",
-            units.empty() ? "none" : units),
-        true};
+    return {fmt::format("{} runs from {:.6g} to {:.6g}, which is impossible for {}: these coordinates are "
+                        "not used. Its unit may not be \"{}\"",
+                        variable.name, low, high, limit == 90 ? "latitudes in degrees" : "degrees",
+                        units.empty() ? "none" : units),
+            true};
   if (!units.empty() && units != "1") return {};
   const bool counts =
       std::all_of(degrees.begin(), degrees.end(), [](double x) { return x == std::round(x); });
@@ -136,10 +132,9 @@ std::vector<double> read_degrees(const ArrayFile& file, const NetcdfVariable& va
   const std::string units = file.text(variable, "units").value_or("");
   const auto degrees = degrees_in(units);
   if (!degrees) {
-    remarks.push_back(
-        fmt::format("{} has units \"{}\", which are no angle: these coordinates are not used; degrees and "
-                    "radians are right",
-                    variable.name, units));
+    remarks.push_back(fmt::format(
+        "{} has units \"{}\", which are not an angle: these coordinates are not used. Use degrees or radians",
+        variable.name, units));
     return {};
   }
   std::vector<double> values =

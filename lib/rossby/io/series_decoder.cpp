@@ -22,10 +22,10 @@ void remark_on_text(const ArrayFile& file, const NetcdfVariable& variable,
     if (!text || text->empty()) continue;
     const std::vector<double> values = file.numbers(variable, name);
     remarks.push_back(values.empty()
-                          ? fmt::format("{}: {} = \"{}\" is text and no number: no value is taken for it",
+                          ? fmt::format("{}: attribute {} = \"{}\" is text, not a number, and is ignored",
                                         variable.name, name, *text)
-                          : fmt::format("{}: {} = \"{}\" is text: read as the number {}", variable.name, name,
-                                        *text, fmt::join(values, ", ")));
+                          : fmt::format("{}: attribute {} = \"{}\" is text. It is read as the number {}",
+                                        variable.name, name, *text, fmt::join(values, ", ")));
   }
 }
 
@@ -52,7 +52,7 @@ void remark_on_names(const ArrayFile& file, const NetcdfVariable& variable,
                                     {"intercept", "add_offset"},        {"Intercept", "add_offset"}})
     if (file.has(variable, name) && !file.has(variable, right))
       remarks.push_back(
-          fmt::format("{}: its attribute {} is not read; if it is meant, call it {} (ncrename -a {},{})",
+          fmt::format("{}: attribute {} is ignored. If {} is meant, rename it (ncrename -a {},{})",
                       variable.name, name, right, name, right));
 }
 
@@ -76,30 +76,28 @@ void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable
     const std::vector<double> values = file.numbers(variable, name);
     if (values.empty() && file.has(variable, name))
       user_error(
-          "{}: variable {}: {} = \"{}\" is no number, so its values cannot be unpacked: make it a number, or "
-          "remove it (ncatted -a {},{},…)",
+          "{}: variable {}: {} = \"{}\" is not a number, so its values cannot be unpacked. Make it a number, "
+          "or remove it (ncatted -a {},{},…)",
           file.path(), variable.name, name, file.text(variable, name).value_or(""), name, variable.name);
     if (const auto text = file.text(variable, name); text && values.size() > 1)  // a decimal comma, mostly
       user_error(
-          "{}: variable {}: {} = \"{}\" is text with {} numbers, so its values cannot be unpacked: make it "
-          "one number, "
-          "as 0.1 (ncatted -a {},{},o,d,0.1 …)",
+          "{}: variable {}: {} = \"{}\" is text with {} numbers, so its values cannot be unpacked. Make it "
+          "one number, as 0.1 (ncatted -a {},{},o,d,0.1 …)",
           file.path(), variable.name, name, *text, values.size(), name, variable.name);
     if (values.size() > 1)
-      remarks.push_back(fmt::format("{}: {} has {} numbers: the first, {}, is used", variable.name, name,
-                                    values.size(), values.front()));
+      remarks.push_back(fmt::format("{}: attribute {} has {} numbers. The first, {}, is used", variable.name,
+                                    name, values.size(), values.front()));
   }
   const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
   packed_ = factor || shift;
   if (!std::isfinite(factor.value_or(1)) || !std::isfinite(shift.value_or(0)))
     user_error(
-        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with that; make them "
-        "finite "
-        "numbers, or remove them",
+        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with that. Make them "
+        "finite numbers, or remove them",
         file.path(), variable.name, factor.value_or(1), shift.value_or(0));
   if (factor == 0.0)
     user_error(
-        "{}: variable {}: scale_factor = 0 makes all values equal: make it the right number, or remove it",
+        "{}: variable {}: scale_factor = 0 makes all values equal. Make it the right number, or remove it",
         file.path(), variable.name);
   in_float_ = packed_ && file.unpacks_to_float(variable);
   scale_ = factor.value_or(1);

@@ -32,8 +32,8 @@ void use_steps(SeriesInfo& info, const TimeAxis& time, Index first, Index last) 
   info.all_steps = time.size();
   const Index end = last == -1 ? time.size() : last;
   if (first < 0 || end > time.size() || first >= end)
-    user_error("{}: steps {} to {} are not in it: it has {} (data.first_step, data.last_step)", info.path,
-               first, last == -1 ? "its end" : std::to_string(last), time.size());
+    user_error("{}: steps {} to {} do not exist: the file has {}. Set data.first_step and data.last_step",
+               info.path, first, last == -1 ? "its end" : std::to_string(last), time.size());
   info.first_step = first;
   info.steps = end - first;
   info.time = time.slice(first, info.steps);
@@ -76,9 +76,10 @@ const SeriesPart& SeriesFile::State::part(std::size_t p) const {
   const SeriesPartInfo& about = info.parts[p];
   SeriesPart part = SeriesPart::open(about.path, names, null_value);
   if (part.steps() != about.steps || part.nodes() != info.file_nodes || part.features() != info.features)
-    user_error("{}: changed while it was read: {} steps, {} nodes and {} features instead of {}, {} and {}",
-               about.path, part.steps(), part.nodes(), part.features(), about.steps, info.file_nodes,
-               info.features);
+    user_error(
+        "{}: the file changed while it was read: {} steps, {} nodes and {} features instead of {}, {} and "
+        "{}. Start again when it is complete",
+        about.path, part.steps(), part.nodes(), part.features(), about.steps, info.file_nodes, info.features);
   part.convert(about.conversions);
   open_parts.emplace_back(p, std::move(part));
   return open_parts.back().second;
@@ -111,8 +112,7 @@ std::optional<double> parse_null_value(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
     user_error(
-        "\"{}\" is no null value: a finite number is right, such as \"0\" or \"-999\"; empty: none "
-        "(data.null_value)",
+        "data.null_value = \"{}\" is not a finite number. Give one, such as \"0\" or \"-999\", or nothing",
         text);
   return value;
 }
@@ -131,7 +131,7 @@ SeriesFile SeriesFile::open(std::span<const std::string> entries, std::span<cons
                             Index first_step, Index last_step, std::optional<double> null_value,
                             bool fill_steps) {
   if (entries.empty() || (entries.size() == 1 && entries[0].empty()))
-    user_error("no data file is given (data.file)");
+    user_error("no data file is given. Set data.file");
   const std::vector<std::string> names = series_names(entries);
   std::vector<SeriesHeader> headers;
   if (names.size() > 1)

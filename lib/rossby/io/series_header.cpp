@@ -89,13 +89,15 @@ struct Pair {
       return fmt::format("{}", fmt::join(list, ", "));
     };
     if (names(here.info) != names(first.info))
-      user_error("{}: its variable is {}, that of {} is {}: name one that all files have (data.variables)",
-                 path(), names(here.info), first_path(), names(first.info));
+      user_error(
+          "{}: its variable is {}, but that of {} is {}. Name one that all files have with data.variables",
+          path(), names(here.info), first_path(), names(first.info));
     for (std::size_t v = 0; v < here.info.variables.size(); ++v) {
       const SeriesVariable &a = here.info.variables[v], &b = first.info.variables[v];
       if (a.features != b.features || a.feature_labels != b.feature_labels)
-        user_error("{}: variable {} has {} features{}, in {} {}{}: the files of a series have the same",
-                   path(), a.name, a.features, label_text(a), first_path(), b.features, label_text(b));
+        user_error(
+            "{}: variable {} has {} features{}, but in {} {}{}. The files of a series need the same features",
+            path(), a.name, a.features, label_text(a), first_path(), b.features, label_text(b));
     }
   }
 
@@ -109,14 +111,14 @@ struct Pair {
     if (a.gridded != b.gridded || a.curvilinear != b.curvilinear || a.n_lat != b.n_lat ||
         a.n_lon != b.n_lon || a.file_nodes != b.file_nodes)
       user_error(
-          "{}: {}, but {} has {}: the files of a series have the same nodes; leave it out of data.file, or "
-          "bring it onto the same grid",
+          "{}: {}, but {} has {}. The files of a series need the same nodes. Leave this file out of "
+          "data.file, or interpolate it to the same grid",
           path(), shape_text(a), first_path(), shape_text(b));
     if (here.latitudes != first.latitudes || here.longitudes != first.longitudes || here.names != first.names)
       refuse_nodes();
     if (a.has_edges != b.has_edges || a.edges != b.edges || here.edges != first.edges)
       user_error(
-          "{}: its edges are not those of {} ({} and {}): keep one graph in a file of its own, and name that "
+          "{}: its edges are not those of {} ({} and {}). Keep one graph in a file of its own, and name that "
           "with relation.file",
           path(), first_path(), a.edges, b.edges);
   }
@@ -130,11 +132,11 @@ struct Pair {
     for (std::size_t i = 0; i < std::min(a.node_labels.size(), b.node_labels.size()); ++i)
       if (a.node_labels[i] != b.node_labels[i])
         user_error(
-            "{}: node {} is \"{}\", but \"{}\" in {}: the files of a series have the same nodes in the same "
-            "order; xarray's ds.sel({}=names) puts them in order",
+            "{}: node {} is \"{}\", but \"{}\" in {}. The files of a series need the same nodes in the same "
+            "order: sort them with ds.sel({}=names) of xarray",
             path(), i, a.node_labels[i], b.node_labels[i], first_path(), b.column_name);
     if (a.node_labels.size() != b.node_labels.size())
-      user_error("{}: {} nodes have names, but in {} {} have: give the nodes names in all files, or in none",
+      user_error("{}: {} nodes have names, but in {} {} have. Give the nodes names in all files, or in none",
                  path(), a.node_labels.size(), first_path(), b.node_labels.size());
     const bool axes = a.gridded;
     for (const bool latitude : {true, false}) {
@@ -144,12 +146,12 @@ struct Pair {
       for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
         if (static_cast<float>(x[i]) != static_cast<float>(y[i]) && !(std::isnan(x[i]) && std::isnan(y[i])))
           user_error(
-              "{}: {} {} is {:.8g}, but {:.8g} in {}: the files of a series have the same nodes in the same "
+              "{}: {} {} is {:.8g}, but {:.8g} in {}. The files of a series need the same nodes in the same "
               "order",
               path(), kind, i, x[i], y[i], first_path());
       if (x.size() != y.size())
-        user_error("{}: has {} {}s, {} has {}: the files of a series have the same nodes", path(), x.size(),
-                   kind, first_path(), y.size());
+        user_error("{}: has {} {}s, but {} has {}. The files of a series need the same nodes", path(),
+                   x.size(), kind, first_path(), y.size());
     }
     user_error("{}: its nodes are not those of {}", path(), first_path());
   }
@@ -162,7 +164,7 @@ struct Pair {
       const auto conversion = unit_conversion(a.units, b.units);
       if (!conversion)
         user_error(
-            "{}: {} has {}, but {} in {}, and no conversion between them is known: set the right units "
+            "{}: {} has {}, but {} in {}, and no conversion between them is known. Set the right units "
             "attribute, or convert the values",
             path(), a.name, unit_text(a.units), unit_text(b.units), first_path());
       any = any || !conversion->is_identity();
@@ -183,7 +185,7 @@ class Axes {
     for (std::size_t k = 1; k < axes_.size(); ++k)
       if (axes_[k].dated() != axes_[0].dated()) {
         const std::size_t dated = axes_[0].dated() ? 0 : k, other = axes_[0].dated() ? k : 0;
-        user_error("{}: its time has dates ({}), that of {} has none: give all files of a series dates",
+        user_error("{}: its time has dates ({}), that of {} has none. Give all files of a series dates",
                    names[dated], headers[dated].stamps.units, names[other]);
       }
     for (std::size_t k = 1; k < axes_.size(); ++k) check_calendars(0, k);  // stamps compare in one alone
@@ -230,8 +232,8 @@ class Axes {
         axes_[b].stamp(0) >= gregorian_from)
       return;
     user_error(
-        "{}: its calendar is {}, that of {} is {}: the files of a series have one calendar; xarray's "
-        "ds.convert_calendar(\"{}\") makes another of it",
+        "{}: its calendar is {}, but that of {} is {}. The files of a series need the same calendar: convert "
+        "it with ds.convert_calendar(\"{}\") of xarray",
         names_[b], axes_[b].calendar(), names_[a], axes_[a].calendar(), axes_[a].calendar());
   }
 
@@ -242,7 +244,7 @@ class Axes {
                                       : before.values().back() < behind.values().front();
     if (apart) return;
     user_error(
-        "{} ({} to {}) and {} ({} to {}) overlap in time: cut one of them, or leave it out of data.file{}",
+        "{} ({} to {}) and {} ({} to {}) overlap in time. Cut one of them, or leave it out of data.file{}",
         names_[a], before.text(0), before.text(last), names_[b], behind.text(0),
         behind.text(behind.size() - 1),
         before.dated() ? "" : "; steps are counted on through all files, unless they have dates");

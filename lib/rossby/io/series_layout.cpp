@@ -163,11 +163,11 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
   }
   const auto axis = [&](std::size_t k) { return axes[static_cast<std::size_t>(kept[k])]; };
   const auto times = std::count(axes.begin(), axes.end(), Axis::time);
-  const std::string right = "(time, lat, lon) or (time, node[, feature]) is right";
+  const std::string right = "expected are (time, lat, lon) or (time, node[, feature])";
   for (const int d : kept)  // levels may be nodes or, behind these, features
     if (axes[static_cast<std::size_t>(d)] == Axis::vertical &&
         (kept.size() > 3 || (kept.size() == 3 && d != kept[2])))
-      return refuse(fmt::format("has {} levels along {}: take one of them; {}",
+      return refuse(fmt::format("has {} levels along {}. Take one of them; {}",
                                 variable.dimensions[static_cast<std::size_t>(d)].length,
                                 variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times == 0) return refuse(fmt::format("has no time axis: its dimensions are {}; {}", shape, right));

@@ -33,13 +33,13 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   if (result != 0 && result != GLOB_NOMATCH)
     user_error("{}: cannot look for the files of this pattern: {}", pattern,
                result == GLOB_NOSPACE ? "out of memory" : std::strerror(errno));
-  if (names.empty()) user_error("{}: no file has a name of this pattern (data.file)", pattern);
+  if (names.empty()) user_error("{}: no file matches this pattern (data.file)", pattern);
   return names;
 }
 
 /// Files of an entry that is no text file.
 void add_entry(const std::string& entry, std::vector<std::string>& names) {
-  if (entry.empty()) user_error("data.file has an empty name in its list");
+  if (entry.empty()) user_error("data.file has an empty name in its list. Remove it");
   if (entry.find_first_of("*?[") == std::string::npos || is_there(entry)) {
     names.push_back(entry);
     return;
@@ -53,7 +53,8 @@ void add_list(const std::string& list, std::vector<std::string>& names) {
   std::string line;
   for (int number = 1; std::getline(text, line); ++number) {
     const std::string entry = line.find('\0') == std::string::npos ? clean_text(line) : "";
-    if (line.find('\0') != std::string::npos) user_error("{}:{}: no text, so no list of files", list, number);
+    if (line.find('\0') != std::string::npos)
+      user_error("{}:{}: not text, so not a list of files", list, number);
     if (entry.empty() || entry.starts_with('#')) continue;
     const auto folder = std::filesystem::path(list).parent_path();
     if (entry.find_first_of("*?[") == std::string::npos && !is_there(entry)) {
@@ -65,7 +66,8 @@ void add_list(const std::string& list, std::vector<std::string>& names) {
     }
     add_entry(entry, names);
   }
-  if (names.size() == before) user_error("{}: names no file; a path a line is right (data.file)", list);
+  if (names.size() == before)
+    user_error("{}: the list names no file. Write one path per line (data.file)", list);
 }
 
 /// The same file under two names is a mistake that its times would not tell.
@@ -76,7 +78,7 @@ void refuse_twins(const std::vector<std::string>& names) {
     if (::stat(name.c_str(), &status) != 0) continue;  // opening it says why
     const auto [place, is_new] = seen.emplace(std::pair(status.st_dev, status.st_ino), &name);
     if (is_new) continue;
-    if (*place->second == name) user_error("{}: named twice (data.file)", name);
+    if (*place->second == name) user_error("{}: the file is named twice in data.file. Name it once", name);
     user_error("{} and {} are the same file (data.file)", *place->second, name);
   }
 }
@@ -90,7 +92,7 @@ std::vector<std::string> series_names(std::span<const std::string> entries) {
   if (names.size() > 1) refuse_twins(names);
   for (const std::string& name : names)  // they are written into the run's configuration
     if (names.size() > 1 && utf8_text(name) != name)
-      user_error("{}: the name of this file is not valid UTF-8: rename it", utf8_text(name));
+      user_error("{}: the name of this file is not valid UTF-8. Rename it", utf8_text(name));
   return names;
 }
 

@@ -31,10 +31,10 @@ void remark_on_order(const std::string& name, const std::vector<double>& axis, b
   };
   for (std::size_t k = 1; k < axis.size(); ++k) {
     if (way(k) * way(1) > 0 || std::isnan(way(k))) continue;
-    remarks.push_back(fmt::format(
-        "warning: {} does not go one way ({:.6g} is followed by {:.6g}): neighbours in the file are "
-        "none on the Earth; sort the data, with xarray: ds.sortby(\"{}\")",
-        name, axis[k - 1], axis[k], name));
+    remarks.push_back(
+        fmt::format("warning: {} is not monotonic ({:.6g} is followed by {:.6g}), so that neighbours in the "
+                    "file are not neighbours on the Earth. Sort the data with ds.sortby(\"{}\") of xarray",
+                    name, axis[k - 1], axis[k], name));
     return;
   }
 }

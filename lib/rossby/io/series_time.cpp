@@ -129,9 +129,8 @@ Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vec
   if (time->type == NetcdfType::float32 && is_counter_unit(units) && !values.empty() &&
       values.front() >= 15'000'000 && values.front() < 1e14)
     user_error(
-        "{}: its numbers ({:.0f} to {:.0f}) look like dates (YYYYMMDD) in float32, which cannot hold them: "
-        "store "
-        "them as integers or double, or as days since a date",
+        "{}: its numbers ({:.0f} to {:.0f}) look like dates (YYYYMMDD) in float32, which cannot hold them. "
+        "Store them as integers or double, or as days since a date",
         origin, values.front(), values.back());
   std::string doubt;
   if (const auto dated = dates_in_numbers(values, units, calendar, origin, doubt)) {

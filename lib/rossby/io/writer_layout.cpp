@@ -66,7 +66,7 @@ void check_layout(const SeriesLayout& layout, const std::string& path) {
   for (const auto& variable : layout.variables)
     require(!layout.planar() || variable.features == 1, "a grid variable has one feature");
   if (layout.time.size() == 0 || layout.nodes == 0)
-    user_error("{}: a series of {} steps and {} nodes cannot be written; both have to be 1 or more", path,
+    user_error("{}: a series of {} steps and {} nodes cannot be written. It needs at least one of each", path,
                layout.time.size(), layout.nodes);
 }
 

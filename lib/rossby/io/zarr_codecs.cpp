@@ -82,7 +82,7 @@ void decompress_blosc(const std::vector<char>& stored, std::vector<char>& out, c
   std::size_t size = 0;
   if (stored.size() < BLOSC_MIN_HEADER_LENGTH ||
       blosc_cbuffer_validate(stored.data(), stored.size(), &size) != 0)
-    refuse(origin, "it is no blosc buffer of that length");
+    refuse(origin, "it is not a blosc buffer of that length");
   if (size != out.size()) refuse(origin, bytes_text(size, out.size()));
   const int made = blosc_decompress_ctx(stored.data(), out.data(), out.size(), 1);
   if (made < 0 || static_cast<std::size_t>(made) != out.size())

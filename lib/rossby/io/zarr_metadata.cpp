@@ -38,12 +38,12 @@ std::vector<Index> lengths(const Json& zarray, const char* name, Index least, co
   const auto found = zarray.find(name);
   std::vector<Index> list;
   if (found == zarray.end() || !found->is_array() || found->size() > most_dimensions)
-    user_error("{}: {} is no list of lengths; is the store damaged?", origin, name);
+    user_error("{}: {} is not a list of lengths. Is the store damaged?", origin, name);
   for (const Json& length : *found) {
     if (!length.is_number_integer() ||
         (length.is_number_unsigned() && length.get<std::uint64_t>() > std::uint64_t{1} << 62) ||
         length.get<Index>() < least)
-      user_error("{}: {} has {} in it, which is no length; is the store damaged?", origin, name,
+      user_error("{}: {} contains {}, which is not a length. Is the store damaged?", origin, name,
                  length.dump(-1, ' ', true, Json::error_handler_t::replace));
     list.push_back(length.get<Index>());
   }
@@ -113,7 +113,7 @@ ZarrArray::Codec parse_codec(const Json& zarray, const std::string& origin) {
   for (const auto& [name, codec] : known)
     if (name == id) return codec;
   user_error(
-      "{}: compressor \"{}\" is not read (zlib, gzip, zstd, lz4 and blosc are): write it anew with xarray, "
+      "{}: compressor \"{}\" is not read (zlib, gzip, zstd, lz4 and blosc are). Write it anew with xarray, "
       "ds.to_zarr(\"new.zarr\", encoding={{\"{}\": {{\"compressor\": numcodecs.Zstd()}}}})",
       origin, utf8_text(id), "VARIABLE");
 }
@@ -128,7 +128,7 @@ std::optional<double> parse_fill(const Json& zarray, const ZarrType& type, const
   if (text == "Infinity") return std::numeric_limits<double>::infinity();
   if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
   if (type.kind == Kind::time) return std::numeric_limits<double>::quiet_NaN();
-  user_error("{}: fill_value {} is no number; is the store damaged?", origin,
+  user_error("{}: fill_value {} is not a number. Is the store damaged?", origin,
              found->dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
@@ -225,13 +225,14 @@ Json parse_python_json(std::string_view text, const std::string& origin) {
     if (!replaced) json += c;
   }
   Json parsed = Json::parse(json, nullptr, false);
-  if (!parsed.is_object()) user_error("{}: no JSON object; is the store damaged?", origin);
+  if (!parsed.is_object()) user_error("{}: not a JSON object. Is the store damaged?", origin);
   return parsed;
 }
 
 ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json attributes,
                            const std::string& origin) {
-  if (!zarray.is_object()) user_error("{}: its metadata are no JSON object; is the store damaged?", origin);
+  if (!zarray.is_object())
+    user_error("{}: the metadata are not a JSON object. Is the store damaged?", origin);
   const auto format = zarray.find("zarr_format");
   if (format == zarray.end() || !format->is_number_integer() || *format != 2)
     user_error("{}: zarr_format is not 2, the version that is read", origin);
@@ -247,10 +248,10 @@ ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json att
     user_error("{}: its chunks are in Fortran order (order \"F\"), which is not read: {}", origin,
                write_anew);
   else if (order != "C" && order != "F")
-    user_error("{}: order \"{}\" is none; is the store damaged?", origin, utf8_text(order));
+    user_error("{}: order \"{}\" is unknown. Is the store damaged?", origin, utf8_text(order));
   if (!is_null(zarray, "filters") && array.type.kind != Kind::texts) {
     const Json& filters = zarray["filters"];
-    if (!filters.is_array()) user_error("{}: filters are no list; is the store damaged?", origin);
+    if (!filters.is_array()) user_error("{}: the filters are not a list. Is the store damaged?", origin);
     if (!filters.empty())
       user_error("{}: filter \"{}\" is not read: {} without filters", origin,
                  utf8_text(member(filters[0], "id")), write_anew);
@@ -265,7 +266,7 @@ ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json att
   for (const Index length : array.chunks) bytes *= static_cast<double>(length);
   if (bytes >= static_cast<double>(largest_chunk))
     user_error(
-        "{}: chunks of {:.3g} bytes, more than the 2 GiB that are read: write smaller ones with xarray, "
+        "{}: chunks of {:.3g} bytes, more than the 2 GiB that are read. Write smaller ones with xarray, "
         "ds.chunk(...).to_zarr(\"new.zarr\")",
         origin, bytes);
   if (attributes.is_object()) array.attributes = std::move(attributes);
@@ -279,14 +280,13 @@ ZarrMetadata read_zarr_metadata(const std::string& path) {
   if (!consolidated && !holds(".zgroup")) {
     if (holds("zarr.json"))
       user_error(
-          "{}: a Zarr store of version 3, which is not read: write version 2 with xarray, "
+          "{}: a Zarr store of version 3, which is not read. Write version 2 with xarray, "
           "ds.to_zarr(\"new.zarr\", zarr_format=2)",
           path);
     if (holds(".zarray"))
-      user_error("{}: one array of a Zarr store: name the store's folder, which has .zgroup", path);
+      user_error("{}: one array of a Zarr store. Name the store's folder, which has .zgroup", path);
     user_error(
-        "{}: not a file but a folder, and no Zarr store (.zgroup or .zmetadata is missing); files in it are "
-        "named by a "
+        "{}: this is a folder and not a Zarr store (.zgroup or .zmetadata is missing). Name files in it by a "
         "pattern, \"{}/*.nc\"",
         path, path);
   }

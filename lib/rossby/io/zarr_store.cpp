@@ -131,12 +131,11 @@ void ZarrStore::show_anemoi() {
     if (array.name == "data") {
       if (rank != 4 || array.shape[1] != static_cast<Index>(names.size()))
         user_error(
-            "{}: data has {} dimensions and {} variables, but {} names; data(time, variable, ensemble, cell) "
-            "is "
-            "right (Anemoi)",
+            "{}: data has {} dimensions and {} variables, but {} names. Anemoi datasets have data(time, "
+            "variable, ensemble, cell)",
             path_, rank, rank > 1 ? array.shape[1] : 0, names.size());
       for (std::size_t v = 0; v < names.size(); ++v) {
-        if (!names[v].is_string()) user_error("{}: attribute variables is no list of names", path_);
+        if (!names[v].is_string()) user_error("{}: attribute variables is not a list of names", path_);
         show(names[v].get<std::string>(),
              {a, 1, static_cast<Index>(v), {{"coordinates", "time latitudes longitudes"}}},
              {"time", "ensemble", "cell"});

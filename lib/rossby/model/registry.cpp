@@ -33,7 +33,7 @@ std::string names_in_words() {
     list += fmt::format("{}{}{}", list.empty() ? "" : ", ", model.name,
                         model.remark.empty() ? "" : fmt::format(" ({})", model.remark));
   }
-  return fmt::format("the model: {}; or a forecaster of windows: {}", latent, of_windows);
+  return fmt::format("model: {}, or a window model: {}", latent, of_windows);
 }
 
 std::string names_to_choose() {
@@ -78,7 +78,7 @@ const KeyTable& model_keys() {
                    .type = KeyType::text,
                    .default_value = "\"float\"",
                    .unit = "",
-                   .meaning = "scalar type of parameters and arithmetic",
+                   .meaning = "floating-point type of parameters and arithmetic",
                    .choices = "float|double"}};
     for (const ModelDescriptor& model : models())
       for (const KeySpec& key : model.keys) {

@@ -137,12 +137,16 @@ std::vector<Sample> samples_of(const Json& list, Sample (*make)(const Json&)) {
 
 void merge(MachineProfile& into, const MachineProfile& more) {
   if (into.processor != more.processor || into.cores != more.cores)
-    user_error("measured on different machines: {}, {} cores, and {}, {} cores", into.processor, into.cores,
-               more.processor, more.cores);
+    user_error(
+        "the measurements are from different machines: {}, {} cores, and {}, {} cores. Use one file for each "
+        "kind of machine",
+        into.processor, into.cores, more.processor, more.cores);
   const DeviceKind &had = into.device, &has = more.device;
   if (!had.name.empty() && !has.name.empty() && (had.name != has.name || had.count != has.count))
-    user_error("measured with different devices: {} x {}, and {} x {}", had.count, had.name, has.count,
-               has.name);
+    user_error(
+        "the measurements are from different devices: {} x {}, and {} x {}. Use one file for each kind of "
+        "device",
+        had.count, had.name, has.count, has.name);
   if (!has.name.empty()) into.device = has;
   take_over(into.ops, more.ops, [](const OpSample& a, const OpSample& b) {
     return a.op == b.op && a.backward == b.backward && a.precision == b.precision && a.ranks == b.ranks &&
@@ -236,9 +240,9 @@ Json json_of(const MachineProfile& profile) {
 MachineProfile profile_of(const Json& json, const std::string& origin) {
   try {
     if (!json.is_object() || json.contains("predicted") || !json.contains("format"))
-      user_error("{}: this is no machine file: 'rossby calibrate -o FILE' writes one", origin);
+      user_error("{}: not a machine file. Write one with 'rossby calibrate -o FILE'", origin);
     if (json.at("format") != format)
-      user_error("{}: format {}, this program reads {}: measure again with 'rossby calibrate --replace'",
+      user_error("{}: format {}, this program reads {}. Measure again with 'rossby calibrate --replace'",
                  origin, json.at("format").dump(), format);
     MachineProfile profile;
     profile.host = json.at("host");
@@ -274,7 +278,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
                  origin);
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), takes_time) ||
         !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
-      user_error("{}: a measurement of no time", origin);
+      user_error("{}: a measurement took no time. Measure again with rossby calibrate --replace", origin);
     return profile;
   } catch (const Json::exception& error) {
     user_error("{}: not a machine's measurements as 'rossby calibrate' writes them: {}", origin,
@@ -285,7 +289,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
 MachineProfile read_profile(const std::string& file) {
   std::error_code code;
   if (!std::filesystem::exists(file, code))
-    user_error("{}: cannot be read; 'rossby calibrate -o {}' makes one", file, file);
+    user_error("{}: cannot be read. Make a machine file with 'rossby calibrate -o {}'", file, file);
   const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
   return profile_of(json, file);

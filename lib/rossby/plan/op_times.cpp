@@ -262,13 +262,13 @@ void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& pre
   }
   if (below == 0 && above == 0 && what != Timed::host)
     user_error(
-        "the machine's devices were not measured in {}: run 'rossby calibrate --device cuda --precision {}' "
-        "where there are some",
+        "the devices of the machine were not measured in {}. Run 'rossby calibrate --device cuda --precision "
+        "{}' on a host with GPUs",
         precision, precision);
   if (below == 0 && above == 0)
     user_error(
-        "the machine was not measured in {} with {} thread{} a rank{}: run 'rossby calibrate' with the ranks "
-        "and threads (OMP_NUM_THREADS) of the training, or set parallel.threads",
+        "the machine was not measured in {} with {} thread{} per rank{}. Run 'rossby calibrate' with the "
+        "ranks and threads (OMP_NUM_THREADS) of the training, or set parallel.threads",
         precision, threads, threads == 1 ? "" : "s", measured_with(profile));
   ranks_ = below > 0 ? below : above;
   // More ranks than cores take turns; as many as cores or fewer are taken to disturb each other no more than

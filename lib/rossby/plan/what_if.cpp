@@ -33,7 +33,7 @@ void exchange_devices(std::vector<Sample>& samples, const std::vector<Sample>& o
 }  // namespace
 
 MachineProfile with_devices_of(const MachineProfile& profile, const MachineProfile& other) {
-  if (other.device.name.empty()) user_error("a machine that was measured without devices");
+  if (other.device.name.empty()) user_error("the machine was measured without devices");
   MachineProfile with = profile;
   with.device = other.device;
   exchange_devices(with.ops, other.ops);

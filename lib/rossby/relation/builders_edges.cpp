@@ -28,13 +28,13 @@ std::string fault(const Edge& edge, int relations, Index nodes) {
   for (const auto& [name, node] :
        {std::pair{"source", edge.source}, std::pair{"destination", edge.destination}})
     if (node < 0 || node >= nodes)
-      return fmt::format("has {} node {}, which is not among the {} nodes, numbered from 0", name, node,
+      return fmt::format("has {} node {}, but the nodes are numbered from 0 and there are {}", name, node,
                          nodes);
   if (edge.relation < 0 || edge.relation >= relations)
-    return fmt::format("has relation {}, which is not among the {} relations, numbered from 0", edge.relation,
+    return fmt::format("has relation {}, but relations are numbered from 0 and there are {}", edge.relation,
                        relations);
   if (!(std::abs(edge.weight) <= largest_weight))
-    return fmt::format("has weight {}; weights are finite numbers of at most {}", edge.weight,
+    return fmt::format("has weight {}, but weights have to be finite numbers of at most {}", edge.weight,
                        largest_weight);
   return {};
 }

@@ -33,8 +33,8 @@ std::vector<Point> points_on_sphere(std::span<const double> latitude, std::span<
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (!std::isfinite(latitude[i]) || !std::isfinite(longitude[i]) || std::abs(latitude[i]) > 90)
       user_error(
-          "nearest neighbours: node {} has latitude {}, longitude {}; degrees are needed, latitude within "
-          "±90, both finite",
+          "nearest neighbours: node {} has latitude {}, longitude {}. Give finite numbers in degrees, "
+          "latitudes within ±90",
           i, latitude[i], longitude[i]);
     const double phi = latitude[i] * (std::numbers::pi / 180);
     const double lambda = std::remainder(longitude[i], 360.0) * (std::numbers::pi / 180);
@@ -143,7 +143,7 @@ class SphereTree {
 
 GlobalEdges nearest_neighbours(std::span<const double> latitude, std::span<const double> longitude, int k,
                                const RowPartition& partition, int part) {
-  if (k < 1) user_error("nearest neighbours: {} neighbours a node are asked for; at least 1 is needed", k);
+  if (k < 1) user_error("nearest neighbours: {} neighbours per node are too few. Ask for at least 1", k);
   require(static_cast<Index>(latitude.size()) == partition.rows(), "coordinates of all nodes");
   const SphereTree tree(points_on_sphere(latitude, longitude));
   GlobalEdges edges;

@@ -236,8 +236,10 @@ void check_finite(const std::vector<GlobalEdges>& kept, std::span<const int> hop
   write(letter, worst);
   for (const auto& from : mailbox.swap(Letters(static_cast<std::size_t>(mailbox.parts()), letter)))
     if (const int hop = LetterReader(from).read<int>(); hop > 0)
-      user_error("hops: an entry of power {} is not finite; normalise the relations or take lower powers",
-                 hop);
+      user_error(
+          "relation.hops: an entry of power {} is not finite. Set relation.normalise = true, or take lower "
+          "powers",
+          hop);
 }
 
 }  // namespace
@@ -246,10 +248,11 @@ GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const Ro
                    Mailbox& mailbox) {
   require(edges.rows == partition.size(mailbox.part()), "relation rows must be the owned rows");
   require(mailbox.parts() == partition.parts(), "a mailbox for every part of the partition");
-  if (hops.empty()) user_error("hops: the list of powers is empty; [1] keeps the relations as they are");
+  if (hops.empty()) user_error("relation.hops is empty. Set [1] to use the relations as they are");
   for (std::size_t h = 0; h < hops.size(); ++h)
     if (hops[h] < 1 || (h > 0 && hops[h] <= hops[h - 1]))
-      user_error("hops: {} stands at place {} of the list; powers are 1 or more and ascend", hops[h], h);
+      user_error("relation.hops has {} at place {}. Powers are at least 1 and ascend, for example [1, 2, 4]",
+                 hops[h], h);
 
   std::vector<GlobalEdges> kept;
   kept.reserve(hops.size());

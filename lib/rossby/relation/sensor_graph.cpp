@@ -44,7 +44,7 @@ double spread_of(std::span<const Edge> distances) {
 GaussianGraph gaussian_graph(std::vector<Edge> distances, const GaussianKernel& kernel) {
   for (const Edge& e : distances)
     if (!(e.weight >= 0) || !std::isfinite(e.weight))
-      user_error("the distance {} -> {} is {}; distances are finite and not negative", e.source,
+      user_error("the distance {} -> {} is {}, but distances have to be finite and not negative", e.source,
                  e.destination, e.weight);
   sort_pairs(distances);
   GaussianGraph graph;
@@ -56,11 +56,14 @@ GaussianGraph gaussian_graph(std::vector<Edge> distances, const GaussianKernel& 
   graph.pairs = static_cast<Index>(graph.edges.size());
   graph.sigma = kernel.sigma > 0 ? kernel.sigma : spread_of(graph.edges);
   if (!graph.edges.empty() && !(graph.sigma > 0))
-    user_error("all {} distances are equal: their standard deviation says nothing; give one with --sigma",
-               graph.pairs);
+    user_error(
+        "all {} distances are equal, so that they have no standard deviation. Give the width of the kernel "
+        "with --sigma",
+        graph.pairs);
   if (!std::isfinite(graph.sigma))
     user_error(
-        "the standard deviation of {} distances is not finite: they are too large; give one with --sigma",
+        "the standard deviation of {} distances is not finite, because they are too large. Give the width of "
+        "the kernel with --sigma",
         graph.pairs);
   for (Edge& e : graph.edges) e.weight = std::exp(-(e.weight / graph.sigma) * (e.weight / graph.sigma));
   std::erase_if(graph.edges, [&](const Edge& e) { return e.weight < kernel.threshold || e.weight == 0; });
@@ -75,7 +78,7 @@ std::vector<Edge> nearest_distances(std::span<const double> latitude, std::span<
     lon.push_back(longitude[static_cast<std::size_t>(node)]);
     if (!std::isfinite(lat.back()) || !std::isfinite(lon.back()) || std::abs(lat.back()) > 90)
       user_error(
-          "node {} has latitude {}, longitude {}; degrees are needed, latitude within ±90, both finite", node,
+          "node {} has latitude {}, longitude {}. Give finite numbers in degrees, latitudes within ±90", node,
           lat.back(), lon.back());
   }
   const auto count = static_cast<Index>(nodes.size());

@@ -92,9 +92,8 @@ void* allocate(std::size_t bytes) {
   void* pointer = rounded < bytes ? nullptr : large ? map_pages(rounded) : std::aligned_alloc(line, rounded);
   if (!pointer)
     user_error(
-        "out of memory: a buffer of {:.3f} GiB does not fit; use more ranks on more hosts, fewer steps a "
-        "slab or "
-        "windows a batch, relation.memory = \"streamed\" for a dense relation, or a smaller model",
+        "out of memory: a buffer of {:.3f} GiB does not fit. Use more ranks on more hosts, fewer steps a "
+        "slab or windows a batch, relation.memory = \"streamed\" for a dense relation, or a smaller model",
         static_cast<double>(bytes) / (1 << 30));
   if (!large || !pages_are_mapped) std::memset(pointer, 0, rounded);
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -105,7 +104,9 @@ void* reserve(std::size_t bytes) {
 #if defined(__linux__)
   void* pointer = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pointer == MAP_FAILED)
-    user_error("out of addresses: {:.3f} GiB", static_cast<double>(bytes) / (1 << 30));
+    user_error(
+        "out of memory: {:.3f} GiB of address space cannot be reserved. Use more ranks or a smaller relation",
+        static_cast<double>(bytes) / (1 << 30));
   return pointer;
 #else
   return allocate(bytes);
@@ -142,7 +143,7 @@ std::size_t resident_bytes(std::size_t bytes, std::size_t touched) {
 }
 
 void out_of_pinned_memory(std::size_t bytes) {
-  user_error("out of pinned memory: {:.3f} GiB; take pageable memory (relation.transfer) or more ranks",
+  user_error("out of pinned memory: {:.3f} GiB. Set relation.transfer = \"pageable\", or use more ranks",
              static_cast<double>(bytes) / (1 << 30));
 }
 

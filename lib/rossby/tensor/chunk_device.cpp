@@ -95,7 +95,8 @@ Transfer transfer_named(std::string_view name) {
   if (name == "pinned") return Transfer::pinned;
   if (name == "pageable-async") return Transfer::pageable_async;
   if (name == "pinned-async") return Transfer::pinned_async;
-  user_error("\"{}\" is no way to a device: pageable, pinned, pageable-async or pinned-async", name);
+  user_error("relation.transfer = \"{}\" is unknown. Set pageable, pinned, pageable-async or pinned-async",
+             name);
 }
 
 std::unique_ptr<ChunkTransport> make_device_transport(Device& device, Transfer transfer) {

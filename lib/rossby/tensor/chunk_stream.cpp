@@ -37,13 +37,14 @@ Index ChunkStream::fitting() const {
   const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   if (fitting < least && leaving > 0)
     user_error(
-        "{:.3g} MiB of memory for streamed weights (relation.stream_gib) are too few: {} of {:.3g} MiB "
-        "(relation.chunk_mib) and gradients of {:.3g} MiB are needed",
+        "{:.3g} MiB of memory for streamed weights (relation.stream_gib) are not enough: {} of {:.3g} MiB "
+        "(relation.chunk_mib) and gradients of {:.3g} MiB are needed. Raise relation.stream_gib, or lower "
+        "relation.chunk_mib",
         mib(options_.budget), least == 1 ? "a chunk" : "two chunks", mib(slot_bytes), mib(leaving));
   if (fitting < least)
     user_error(
-        "{:.3g} MiB of memory for streamed weights (relation.stream_gib) are too few: {} of {:.3g} MiB "
-        "(relation.chunk_mib) {} needed",
+        "{:.3g} MiB of memory for streamed weights (relation.stream_gib) are not enough: {} of {:.3g} MiB "
+        "(relation.chunk_mib) {} needed. Raise relation.stream_gib, or lower relation.chunk_mib",
         mib(options_.budget), least == 1 ? "a chunk" : "two chunks", mib(slot_bytes),
         least == 1 ? "is" : "are");
   return std::min(fitting, chunks_);

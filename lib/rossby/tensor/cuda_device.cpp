@@ -21,17 +21,17 @@ CudaDevices cuda_devices(const CudaApi* api) {
   if (!api) return {0, "this build has no CUDA"};
   int count = 0;
   if (const int error = api->device_count(&count); error != 0) {
-    const char* why = error == old_driver ? "no driver, or one too old for this build: " : "";
+    const char* why = error == old_driver ? "the GPU driver is missing or too old for this build: " : "";
     return {0, fmt::format("{}CUDA error {}: {}", why, error, api->error_text(error))};
   }
   if (count <= 0) return {0, "the driver sees no GPU"};
   for (int device = 0; device < count; ++device) {
     CudaApi::Properties is;
     if (const int error = api->properties(device, &is); error != 0)
-      return {0, fmt::format("GPU {} does not say what it is: CUDA error {}: {}", device, error,
+      return {0, fmt::format("GPU {} cannot be identified: CUDA error {}: {}", device, error,
                              api->error_text(error))};
     if (is.major < least_major)
-      return {0, fmt::format("GPU {} is {} (sm_{}{}), kernels are for sm_{}0 and newer; choose others with "
+      return {0, fmt::format("GPU {} is {} (sm_{}{}), kernels are for sm_{}0 and newer. Choose others with "
                              "CUDA_VISIBLE_DEVICES",
                              device, is.name, is.major, is.minor, least_major)};
   }
@@ -41,17 +41,16 @@ CudaDevices cuda_devices(const CudaApi* api) {
 CudaApi::Properties properties_of(int device, const CudaApi* api) {
   CudaApi::Properties properties;
   if (const int error = api->properties(device, &properties); error != 0)
-    user_error("GPU {} failed while asking what it is: CUDA error {}: {}", device, error,
-               api->error_text(error));
+    user_error("GPU {} cannot be identified: CUDA error {}: {}", device, error, api->error_text(error));
   return properties;
 }
 
 CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
     : api_(api), device_(device), graphs_(graphs) {
   const CudaDevices found = cuda_devices(api);
-  if (found.count == 0) user_error("there is no GPU: {}", found.reason);
+  if (found.count == 0) user_error("no GPU was found: {}", found.reason);
   if (device < 0 || device >= found.count)
-    user_error("there is no GPU {}: this process sees {}", device, found.count);
+    user_error("GPU {} does not exist: this process sees {}", device, found.count);
   check(api_->set_device(device), "choosing it");
   properties_ = properties_of(device, api_);
   for (void** stream : {&stream_, &side_, &in_, &out_}) check(api_->stream_create(stream), "making a stream");

@@ -68,7 +68,7 @@ void* Device::allocate(std::size_t bytes) {
     remedy += of_limit < 1000
                   ? fmt::format("{} times as many ranks or more", std::max(2.0, std::ceil(of_limit)))
                   : "a larger device, or a larger parallel.device_memory";
-    user_error("out of device memory: {}, {}, does not fit beside the {} in use of {} ({}); use {}",
+    user_error("out of device memory: {}, {}, does not fit: {} of {} are in use ({}). Use {}",
                purpose_ ? purpose_->what_ : "an array", amount(bytes), amount(used_), amount(limit()),
                driver_->name(), remedy);
   }
@@ -122,7 +122,8 @@ double* Device::later(double* host) {
   if (!sums_) {
     sums_ = static_cast<double*>(allocate(most_sums * sizeof(double)));
     sums_host_ = static_cast<double*>(driver_->allocate_pinned(most_sums * sizeof(double)));
-    if (!sums_host_) user_error("out of pinned memory: {} bytes for sums", most_sums * sizeof(double));
+    if (!sums_host_)
+      user_error("out of pinned memory: {} bytes for sums. Use more ranks", most_sums * sizeof(double));
   }
   if (owed_.empty()) driver_->zero(sums_, most_sums * sizeof(double));
   owed_.push_back(host);
@@ -150,7 +151,9 @@ void Device::add_tray(std::size_t bytes) {
   tray.host = static_cast<std::byte*>(driver_->allocate_pinned(bytes));
   tray.bytes = bytes;
   trays_.push_back(tray);
-  if (!tray.host) user_error("out of pinned memory: {:.3f} GiB for lists that travel", gib(bytes));
+  if (!tray.host)
+    user_error("out of pinned memory: {:.3f} GiB for lists that are copied to the device. Use more ranks",
+               gib(bytes));
 }
 
 void Device::drop_trays() noexcept {

@@ -26,7 +26,8 @@ int unnamed_file(const std::string& folder) {
   std::string name = folder + "/rossby-XXXXXX";
   const int file = ::mkstemp(name.data());
   if (file < 0)
-    user_error("{}: no file can be made there (relation.stream_folder): {}", folder, text_of(errno));
+    user_error("{}: cannot create a file in this folder: {}. Name another folder with relation.stream_folder",
+               folder, text_of(errno));
   ::unlink(name.c_str());
   return file;
 }
@@ -42,8 +43,8 @@ FileMemory::FileMemory(const std::string& folder, std::size_t bytes) : folder_(f
   if (mapped == MAP_FAILED) {
     const int cause = error ? error : errno;
     ::close(file_);
-    user_error("{}: no room for a file of {:.3f} GiB: {}", folder, static_cast<double>(bytes) / (1 << 30),
-               text_of(cause));
+    user_error("{}: cannot store a file of {:.3f} GiB: {}. Name another folder with relation.stream_folder",
+               folder, static_cast<double>(bytes) / (1 << 30), text_of(cause));
   }
   data_ = static_cast<std::byte*>(mapped);
 }

@@ -126,7 +126,10 @@ std::vector<Index> reported_horizons(std::span<const std::string> wanted, const 
       }
     }
     if (horizon < 1 || horizon > horizons)
-      user_error("evaluate.report: \"{}\" is not among the {} horizons that are scored", text, horizons);
+      user_error(
+          "evaluate.report: \"{}\" is not one of the {} horizons that are scored. Raise evaluate.horizons, "
+          "or leave it out",
+          text, horizons);
     report.push_back(horizon);
   }
   if (wanted.empty() && horizons <= most_rows) {

@@ -228,11 +228,11 @@ void Optimiser<T>::gather_books(std::span<ParameterBooks> books, Reducer& groups
 template <class T>
 void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> books) {
   if (books.size() != states_.size())
-    user_error("it is of {} trained parameters, there are {} here", books.size(), states_.size());
+    user_error("it has {} trained parameters, but this training has {}", books.size(), states_.size());
   for (std::size_t i = 0; i < states_.size(); ++i) {
     State& state = states_[i];
     if (books[i].name != state.parameter->name || books[i].by_rows != kept_by_rows(state))
-      user_error("its trained parameter {} is '{}'{}, here it is '{}'{}", i, books[i].name,
+      user_error("its trained parameter {} is '{}'{}, but in this training '{}'{}", i, books[i].name,
                  books[i].by_rows ? " by rows" : "", state.parameter->name,
                  kept_by_rows(state) ? " by rows" : "");
     state.parameter->live = books[i].live;

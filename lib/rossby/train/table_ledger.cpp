@@ -232,7 +232,8 @@ template <class T>
 void TableLedger<T>::restore(const Exec&, const ParameterBooks& of) {
   const TableBooks& books = of.table;
   const auto fits = [&](bool holds) {
-    if (!holds) user_error("its books of '{}' do not belong to this table", parameter_->name);
+    if (!holds)
+      user_error("the list of late updates of '{}' does not belong to this table", parameter_->name);
   };
   fits(books.settled <= books.count);
   fits(books.closed ? books.history.empty() : std::ssize(books.history) == books.count - books.settled);

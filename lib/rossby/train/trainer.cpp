@@ -161,8 +161,8 @@ template <class T>
 void Trainer<T>::restore(const TrainingState& state) {
   const Index batches = task_->batches_in(state.epoch);
   if (state.batch > batches)
-    user_error("it is at batch {} of epoch {}; that epoch has {} here", state.batch, state.epoch + 1,
-               batches);
+    user_error("it is at batch {} of epoch {}, but that epoch has {} batches in this training", state.batch,
+               state.epoch + 1, batches);
   optimiser_->send();
   optimiser_->restore(tape_.exec(), state.parameters);
   schedule_.restore(state.schedule);

@@ -59,7 +59,7 @@ class Reader {
   }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[noreturn]] void damaged() const {
-    user_error("{}: this recording is damaged; record the training anew", path_);
+    user_error("{}: this recording is damaged. Record the training anew", path_);
   }
 
  private:
@@ -145,7 +145,7 @@ std::string pack_leg(const UpdateLeg& leg, const std::vector<std::string>& packe
 UpdateLog UpdateLog::parse(std::string_view bytes, const std::string& path) {
   const std::size_t end = bytes.find('\n');
   if (!bytes.starts_with(mark) || end == std::string_view::npos)
-    user_error("{}: this is no recording of a training; `rossby train --record FILE` writes one", path);
+    user_error("{}: not a recording of a training. Write one with rossby train --record FILE", path);
   UpdateLog log;
   log.head = bytes.substr(mark.size(), end - mark.size());
   Reader reader(bytes.substr(end + 1), path);
@@ -163,8 +163,10 @@ UpdateLog UpdateLog::parse(std::string_view bytes, const std::string& path) {
              (earlier.first == next.first && earlier.last > next.first);
     });
     if (!log.legs.empty() && log.legs.back().last != next.first)
-      user_error("{}: updates {} to {} are not in this recording: the training went on without --record",
-                 path, log.legs.back().last, next.first);
+      user_error(
+          "{}: updates {} to {} are missing, because the training went on without --record. Record the "
+          "training anew",
+          path, log.legs.back().last, next.first);
     log.legs.push_back(std::move(next));
   }
   return log;

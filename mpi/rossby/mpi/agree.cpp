@@ -18,7 +18,7 @@ Outcome Outcome::of_current_exception() {
   } catch (const UserError& error) {
     return {Kind::user, error.what()};
   } catch (const std::bad_alloc&) {
-    return {Kind::user, "out of memory; use more ranks or a smaller problem"};
+    return {Kind::user, "out of memory. Use more ranks or a smaller problem"};
   } catch (const std::system_error& error) {
     return {Kind::user, error.what()};
   } catch (const std::exception& error) {
@@ -97,7 +97,7 @@ void agree_same(const Communicator& comm, std::uint64_t hash, std::string_view w
   int lowest = mine;
   MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm.handle());
   if (lowest < comm.size())
-    user_error("rank {}: {} is not the same as on rank {}; all ranks have to see the same files",
+    user_error("rank {}: {} differs from that of rank {}. All ranks have to see the same files",
                rank_in_job(comm, lowest), what, rank_in_job(comm, 0));
 }
 

@@ -63,7 +63,7 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
     if (!received.empty()) std::memcpy(nodes.data() + before, received.data(), received.size());
   }
   if (nodes.empty())
-    user_error("{}: no node has a single observed value in the steps used{}", file.info().path,
+    user_error("{}: no node has an observed value in the steps that are used{}", file.info().path,
                config.data.null_value.empty() ? "" : " (data.null_value = " + config.data.null_value + ")");
   return nodes;
 }
@@ -77,7 +77,9 @@ std::string graph_kind(const Config& config, const SeriesInfo& info) {
   const std::string& graph = config.relation.graph;
   if (!config.relation.file.empty()) {
     if (graph != "edges" && graph != "auto")
-      user_error("relation.file goes with relation.graph = \"edges\" or \"auto\", not with \"{}\"", graph);
+      user_error(
+          "relation.file needs relation.graph = \"edges\" or \"auto\", but it is \"{}\". Set one of them",
+          graph);
     return "edges";
   }
   if (graph != "auto") return graph;
@@ -103,7 +105,7 @@ DateToStep dates_of(const SeriesInfo& info) {
   return [&info](std::string_view date) {
     const TimeAxis& time = info.time;
     if (time.ends_before(date))
-      user_error("{}: {} is behind the data, which end at {} (split)", info.path, date,
+      user_error("{}: {} is after the end of the data, {}. Give an earlier date", info.path, date,
                  time.text(time.size() - 1));
     return time.steps_before(date);
   };
@@ -152,13 +154,13 @@ RowPartition order_rows(const Communicator& comm, const Config& config, const Do
   const std::string graph = graph_kind(config, domain.info);
   const bool dense = config.relation.discover == "dense" || config.relation.storage == "dense";
   if (order == "rcm" && graph == "none")
-    user_error("parallel.row_order = \"rcm\" needs relations: set relation.graph");
+    user_error("parallel.row_order = \"rcm\" needs relations. Set relation.graph");
   if (order == "file" || graph == "none") return partition;
   if (dense) {
     if (order == "rcm")
       user_error(
-          "parallel.row_order = \"rcm\" does not go with a dense relation, which keeps all rows in the "
-          "order of the file: use \"file\"");
+          "parallel.row_order = \"rcm\" does not work with a dense relation, which keeps the order of the "
+          "file. Set \"file\"");
     return partition;
   }
   constexpr Index few_rows = 4096;  // their node data stay in caches in any order
@@ -187,11 +189,11 @@ std::vector<Edge> file_edges(const Communicator& comm, const Config& config, con
   for (const FileEdge& edge : file.edges(first, shares.size(comm.rank()))) {
     for (const Index node : {edge.source, edge.destination})
       if (node < 0 || node >= domain.info.file_nodes)
-        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0…{}", path, number, edge.source,
+        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0 to {}", path, number, edge.source,
                    edge.destination, node, domain.info.file_nodes - 1);
     if (!std::isfinite(edge.weight))
-      user_error("{}: edge {} ({} -> {}) has weight {}; weights must be finite", path, number, edge.source,
-                 edge.destination, edge.weight);
+      user_error("{}: edge {} ({} -> {}) has weight {}, but weights have to be finite", path, number,
+                 edge.source, edge.destination, edge.weight);
     ++number;
     const auto row = [&](Index node) {
       const auto it = std::lower_bound(domain.file_node.begin(), domain.file_node.end(), node);
@@ -216,7 +218,7 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   }
   if (graph == "grid" || graph == "grid8") {
     if (!domain.info.gridded)
-      user_error("relation.graph = \"{}\" needs a gridded file; use \"edges\" or \"nearest\"", graph);
+      user_error("relation.graph = \"{}\" needs a gridded file. Use \"edges\" or \"nearest\"", graph);
     return grid_neighbours(domain.grid, graph == "grid" ? GridRelations::one : GridRelations::directional,
                            partition, part);
   }
@@ -228,9 +230,8 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
                                            [](double latitude) { return std::isnan(latitude); });
         without > 0)
       user_error(
-          "relation.graph = \"nearest\" needs coordinates of all nodes: {} of {} that have values have none "
-          "in "
-          "variable {} of {}",
+          "relation.graph = \"nearest\" needs coordinates of all nodes, but {} of {} nodes with values have "
+          "none in variable {} of {}",
           without, domain.nodes(), domain.info.lat_name, domain.info.path);
     return agree(comm, [&] {
       return nearest_neighbours(domain.latitude, domain.longitude,
@@ -252,8 +253,8 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
     if (sum >= -1e-12 * magnitude) continue;  // what rounding leaves of zero stays as it is (normalise_rows)
     const GlobalRow row = domain.rows[list / static_cast<std::size_t>(edges.relations)];
     user_error(
-        "the weights of the edges to node {} sum to {:.6g}: dividing by that turns their signs around; set "
-        "relation.normalise = false, or make the graph's weights positive",
+        "the weights of the edges to node {} have a sum of {:.6g}, and dividing by it would change their "
+        "signs. Set relation.normalise = false, or make the weights positive",
         domain.file_node[static_cast<std::size_t>(row.value)], sum);
   }
 }
@@ -263,8 +264,8 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
 GraphFile open_graph(const Config& config, const SeriesInfo& info, std::string* remark) {
   GraphFile graph = GraphFile::open(graph_path(config, info));
   if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.relation.file.empty())
-    user_error("{}: a graph of {} nodes, but {} has {} (relation.file)", graph_path(config, info),
-               graph.nodes(), info.path, info.file_nodes);
+    user_error("{}: the graph has {} nodes, but {} has {}. Make the graph from this series (relation.file)",
+               graph_path(config, info), graph.nodes(), info.path, info.file_nodes);
   std::string said;
   if (graph.nodes() >= 0 && !config.relation.file.empty())
     graph.renumber(match_nodes(graph, graph_path(config, info), info, said));
@@ -294,7 +295,7 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   std::vector<int> hops;
   for (const Index hop : config.relation.hops) hops.push_back(static_cast<int>(hop));
   if (hops.empty() || !std::is_sorted(hops.begin(), hops.end()))
-    user_error("relation.hops must be a list of ascending powers, for example [1, 2, 4]");
+    user_error("relation.hops is not a list of ascending powers. Set it like [1, 2, 4]");
   if (hops != std::vector<int>{1}) edges = powers(edges, hops, partition, mailbox);
   return edges;
 }
@@ -319,7 +320,7 @@ std::string partition_kind(const Config& config, const Domain& domain, int parts
                                                        : "graph";
   if (dense && kind != "blocks")
     user_error(
-        "parallel.partition = \"{}\" does not go with a dense relation, which gathers all rows anyway: use "
+        "parallel.partition = \"{}\" does not work with a dense relation, which gathers all rows anyway. Set "
         "\"blocks\"",
         kind);
   return kind;
@@ -330,9 +331,9 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
   const std::string graph = graph_kind(config, domain.info), kind = partition_kind(config, domain, parts);
   if (kind == "blocks") return RowPartition::blocks(domain.nodes(), parts);
   if (kind == "tiles" && !domain.info.gridded)
-    user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
+    user_error("parallel.partition = \"tiles\" needs a gridded file. Use \"graph\" or \"blocks\"");
   if ((kind == "graph" || kind == "weighted") && graph == "none")
-    user_error("parallel.partition = \"{}\" needs relations: set relation.graph", kind);
+    user_error("parallel.partition = \"{}\" needs relations. Set relation.graph", kind);
   const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
   const GlobalEdges edges = build_edges(comm, config, domain, blocks);
   const std::vector<double> costs = node_costs(comm, config, edges, blocks);

@@ -52,7 +52,7 @@ std::vector<std::string> series_names(const Communicator& comm, const Config& co
   const auto& paths = config.data.file.paths;
   const auto names = agree(comm, [&] {
     if (paths.empty())
-      user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
+      user_error("data.file is not set. Name a NetCDF file, for example --set data.file=series.nc");
     return comm.rank() == 0 ? rossby::series_names(paths) : std::vector<std::string>();
   });
   std::string packed;

@@ -242,7 +242,7 @@ void end_unless_all_come(const Communicator& comm, std::string_view message, dou
 }
 
 void end_out_of_memory(const Communicator& comm) {
-  constexpr const char* message = "out of memory; use more ranks or a smaller problem";
+  constexpr const char* message = "out of memory. Use more ranks or a smaller problem";
   constexpr double seconds = 3;  // ranks that lack memory find out at the same call
   end_unless_all_come(comm, message, seconds);
   throw UserError(message);

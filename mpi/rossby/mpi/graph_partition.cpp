@@ -61,7 +61,7 @@ void check_weights(std::span<const double> weights, Index rows) {
   require(weights.empty() || static_cast<Index>(weights.size()) == rows, "one weight a row");
   for (std::size_t i = 0; i < weights.size(); ++i)
     if (!std::isfinite(weights[i]) || weights[i] < 0)
-      user_error("partition: node {} has the cost weight {}; weights are finite and not negative", i,
+      user_error("partition: node {} has the cost {}, but costs have to be finite and not negative", i,
                  weights[i]);
 }
 
@@ -194,7 +194,7 @@ RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_
     check_weights(weights, blocks.rows());
     if (blocks.rows() > std::numeric_limits<PetscInt>::max())
       user_error(
-          "partition: {} nodes are more than PETSc's 32-bit indices hold; use contiguous blocks or tiles",
+          "partition: {} nodes are more than PETSc's 32-bit indices hold. Use contiguous blocks or tiles",
           blocks.rows());
   });
   const RowPartition equal = RowPartition::blocks(blocks.rows(), parts);

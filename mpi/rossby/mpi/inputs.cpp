@@ -60,8 +60,10 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
     return name == "gregorian" || name == "proleptic_gregorian" ? std::string("standard") : name;
   };
   if (axis.dated() != times.dated() || days(axis) != days(times))
-    user_error("{}: its time axis is of another kind (calendar \"{}\") than the data's (\"{}\") (--inputs)",
-               path, axis.calendar(), times.calendar());
+    user_error(
+        "{}: its calendar is \"{}\", but that of the data is \"{}\". Convert the times of the file for "
+        "--inputs",
+        path, axis.calendar(), times.calendar());
   std::vector<Index> places;
   Index k = 0;
   const auto before = [&](Index a, Index b) {
@@ -77,7 +79,7 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
   for (Index h = 0; h < times.size(); ++h) {
     while (k < axis.size() && before(k, h)) ++k;
     if (k == axis.size() || !same(k, h))
-      user_error("{}: has no values for {}, which is forecast; its times are {} to {} (--inputs)", path,
+      user_error("{}: has no values for {}, which is forecast. Its times are {} to {} (--inputs)", path,
                  times.text(h), axis.text(0), axis.text(axis.size() - 1));
     places.push_back(k);
   }
@@ -124,7 +126,7 @@ void check_variables(const SeriesInfo& other, const Domain& domain) {
   for (std::size_t v = 0; v < count; ++v) {
     const SeriesVariable &theirs = other.variables[v], &ours = domain.inputs.variables[first + v];
     if (theirs.units != ours.units)
-      user_error("{}: {} is in \"{}\", but in \"{}\" in {}; bring it to that unit (--inputs)", other.path,
+      user_error("{}: {} is in \"{}\", but in \"{}\" in {}. Bring it to that unit (--inputs)", other.path,
                  theirs.name, theirs.units, ours.units, domain.info.path);
     if (theirs.features != ours.features)
       user_error("{}: {} has {} features instead of {} (--inputs)", other.path, theirs.name, theirs.features,
@@ -135,9 +137,9 @@ void check_variables(const SeriesInfo& other, const Domain& domain) {
 void check_fixed(const DataSettings& data) {
   for (std::size_t k = 0; k < data.fixed.size(); ++k)
     if (std::count(data.fixed.begin(), data.fixed.end(), data.fixed[k]) > 1)
-      user_error("data.static: {} is named twice; name it once", data.fixed[k]);
+      user_error("data.static: {} is named twice. Name it once", data.fixed[k]);
   if (data.fixed.empty() && !data.fixed_file.empty())
-    user_error("data.static_file = \"{}\": nothing of it is read; name columns or variables in data.static",
+    user_error("data.static_file = \"{}\" is not used. Name its columns or variables in data.static",
                data.fixed_file);
 }
 
@@ -148,10 +150,12 @@ std::vector<std::string> forecast_variables(const Config& config) {
   const std::vector<std::string>& named = config.data.variables;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (std::count(named.begin(), named.end(), inputs[k]) > 0)
-      user_error("data.inputs, data.known_inputs: {} is forecast (data.variables): its past is read anyway",
-                 inputs[k]);
+      user_error(
+          "data.inputs, data.known_inputs: {} is forecast (data.variables), so that its past is read anyway. "
+          "Leave it out",
+          inputs[k]);
     if (std::count(inputs.begin(), inputs.end(), inputs[k]) > 1)
-      user_error("data.inputs, data.known_inputs: {} is named twice; name it once", inputs[k]);
+      user_error("data.inputs, data.known_inputs: {} is named twice. Name it once", inputs[k]);
   }
   if (!named.empty() || inputs.empty()) return named;
   std::vector<std::string> left;
@@ -200,8 +204,8 @@ void check_input_precision(const Communicator& comm, const Domain& domain) {
     for (Index k = 0; k < variable.features && f < half; ++k, ++f)
       if (needs_center(counts[f], counts[half + f]))
         user_error(
-            "{}: variable {} varies by less than float32 keeps of its size; subtract an offset from it "
-            "(data.inputs)",
+            "{}: variable {} varies by less than the precision of float32 for its values. Subtract an offset "
+            "from it (data.inputs)",
             domain.info.path, variable.name);
 }
 
@@ -215,7 +219,7 @@ std::vector<double> read_fixed(const Config& config, const Domain& domain) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const double value = all[static_cast<std::size_t>(nodes[i])];
       if (std::isnan(value))
-        user_error("{}: {} has no value of {}; give it one, or leave {} out of data.static",
+        user_error("{}: {} has no value of {}. Add the value, or leave {} out of data.static",
                    config.data.fixed_file.empty() ? domain.info.path : config.data.fixed_file,
                    node_text(domain.info, nodes[i]), name, name);
       fixed[i * channels + c] = value;
@@ -275,8 +279,10 @@ void read_known_ahead(const Communicator& comm, const Config& config, const Doma
   reducer.sum(std::span<double>(seen));
   for (std::size_t k = 0; k < seen.size(); ++k)
     if (seen[k] == 0)
-      user_error("{}: no node has a value of data.known_inputs at {}, which is forecast (--inputs)", path,
-                 times.text(static_cast<Index>(k) / known));
+      user_error(
+          "{}: no node has a value of data.known_inputs at {}, which is forecast. Add these values "
+          "(--inputs)",
+          path, times.text(static_cast<Index>(k) / known));
 }
 
 }  // namespace rossby

@@ -110,8 +110,7 @@ Index KspSolver::solve(const Apply& apply, std::span<const double> b, std::span<
   check_petsc(KSPGetResidualNorm(system.ksp, &norm), "KSPGetResidualNorm");
   if (reason < 0)
     user_error(
-        "conjugate gradients did not converge: residual {:.2g} after {} iterations; a larger evaluate.ridge "
-        "helps",
+        "conjugate gradients did not converge: residual {:.2g} after {} iterations. Raise evaluate.ridge",
         norm, iterations);
   return iterations;
 }

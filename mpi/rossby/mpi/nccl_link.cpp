@@ -11,7 +11,7 @@ namespace rossby {
 NcclLink::NcclLink(const Communicator& comm, Device& device, const NcclApi* api)
     : api_(api), device_(&device), rank_(comm.rank()), ranks_(comm.size()) {
   agree(comm, [&] {
-    if (!api_) user_error("NCCL (libnccl.so.2) is not there; set parallel.transport = \"host\"");
+    if (!api_) user_error("NCCL (libnccl.so.2) is not installed. Set parallel.transport = \"host\"");
   });
   NcclApi::Id id{};
   agree(comm, [&] {
@@ -37,7 +37,8 @@ NcclLink::~NcclLink() {
 }
 
 void NcclLink::check(int error, const char* what) const {
-  if (error != 0) user_error("NCCL failed while {}: {}", what, api_->error_text(error));
+  if (error != 0)
+    user_error("NCCL failed while {}: {}. Try parallel.transport = \"host\"", what, api_->error_text(error));
 }
 
 void NcclLink::begin() {

@@ -15,10 +15,10 @@ struct Place {
 Place place_of(const Communicator& world, Index groups, Index stages) {
   const Index ranks = world.size();
   if (groups < 1 || ranks % groups != 0)
-    user_error("parallel.time_groups = {} does not divide the {} ranks into equal groups", groups, ranks);
+    user_error("parallel.time_groups = {} does not divide the {} ranks. Set a divisor", groups, ranks);
   if (stages < 1 || ranks / groups % stages != 0)
-    user_error("parallel.stages = {} does not divide the {} ranks{} into equal stages", stages,
-               ranks / groups, groups > 1 ? " of a time group" : "");
+    user_error("parallel.stages = {} does not divide the {} ranks{}. Set a divisor", stages, ranks / groups,
+               groups > 1 ? " of a time group" : "");
   Place place{};
   place.groups = static_cast<int>(groups);
   place.stages = static_cast<int>(stages);

@@ -29,7 +29,7 @@ struct Reader {
 
 void check_damage(std::uint64_t found, hid_t dataset, const std::string& what) {
   if (found != read_number(dataset, "checksum"))
-    user_error("{} is damaged: its checksum does not match; use another checkpoint", what);
+    user_error("{} is damaged: its checksum does not match. Use another checkpoint", what);
 }
 
 void compare_checksum(const Reader& reader, hid_t dataset, std::uint64_t share, const std::string& what) {
@@ -194,9 +194,9 @@ void check_pattern(Reader& reader, hid_t group, const GlobalEdges& edges, const 
     for (std::size_t e = 0; e < here.node.size(); ++e)
       if (here.node[e] != file.node[e] || here.relation[e] != file.relation[e] ||
           here.neighbour[e] != file.neighbour[e])
-        user_error("{} has other entries: entry {} is W_{}[{}, {}] in the file, W_{}[{}, {}] here", what,
-                   entries.first() + static_cast<Index>(e), file.relation[e], file.node[e], file.neighbour[e],
-                   here.relation[e], here.node[e], here.neighbour[e]);
+        user_error("{} has other entries: entry {} is W_{}[{}, {}] in the file, but W_{}[{}, {}] in this run",
+                   what, entries.first() + static_cast<Index>(e), file.relation[e], file.node[e],
+                   file.neighbour[e], here.relation[e], here.node[e], here.neighbour[e]);
   });
 }
 
@@ -231,7 +231,7 @@ void read_array(Reader& reader, const StateArray<T>& array) {
     if (!opened.valid()) user_error("it has no {}; it has {}", what, names_in(reader.arrays));
     const std::uint64_t placement = read_number(opened, "placement");
     if (placement != static_cast<std::uint64_t>(array.placement))
-      user_error("{} is of placement {} in the file, {} here", what,
+      user_error("{} has placement {} in the file, but {} in this program", what,
                  placement <= 2 ? placement_name(static_cast<Placement>(placement)) : "unknown",
                  placement_name(array.placement));
     return opened;
@@ -264,7 +264,7 @@ void read_arrays(const Communicator& comm, const RowRedistribution& layout, cons
       return array.placement != Placement::replicated;
     });
     if (by_node && rows != static_cast<std::uint64_t>(layout.rows()))
-      user_error("it is of {} nodes; there are {} here", rows, layout.rows());
+      user_error("it has {} nodes, but this run has {}", rows, layout.rows());
   });
   const Hdf5Group group = agree(comm, [&] {
     Hdf5Group opened(H5Gopen2(file, "arrays", H5P_DEFAULT));
@@ -282,7 +282,7 @@ Index metadata_size(hid_t dataset, const std::string& path) {
   Extents found{};
   if (H5Tget_class(type) != H5T_INTEGER || H5Tget_size(type) != 1 || H5Sget_simple_extent_ndims(space) != 3 ||
       H5Sget_simple_extent_dims(space, found.data(), nullptr) != 3 || found[0] != 1 || found[2] != 1)
-    user_error("its metadata is no text of (1, bytes, 1)");
+    user_error("its metadata is not text of shape (1, bytes, 1)");
   std::error_code code;
   const std::uintmax_t bytes = std::filesystem::file_size(path, code);
   if (code || found[1] > bytes) user_error("its metadata claims {} bytes, more than the file has", found[1]);

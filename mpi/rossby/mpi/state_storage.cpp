@@ -197,8 +197,8 @@ Hdf5Dataset open_dataset(hid_t parent, const std::string& name, const Extents& e
   if (H5Sget_simple_extent_ndims(space) != 3 || H5Sget_simple_extent_dims(space, found.data(), nullptr) != 3)
     user_error("{}: dataset '{}' has not three dimensions", what, name);
   if (found != extents)
-    user_error("{} is ({}, {}, {}) in the file, ({}, {}, {}) here", what, found[0], found[1], found[2],
-               extents[0], extents[1], extents[2]);
+    user_error("{} has shape ({}, {}, {}) in the file, but ({}, {}, {}) in this run", what, found[0],
+               found[1], found[2], extents[0], extents[1], extents[2]);
   return dataset;
 }
 
@@ -216,7 +216,7 @@ std::uint64_t read_number(hid_t object, const std::string& name) {
     const Hdf5Type type(H5Aget_type(attribute));
     // HDF5 writes as many values as the attribute has, wherever that ends.
     if (H5Sget_simple_extent_npoints(space) != 1 || H5Tget_class(type) != H5T_INTEGER)
-      user_error("its attribute '{}' is no single number", name);
+      user_error("its attribute '{}' is not a single number", name);
   }
   if (!attribute.valid() || H5Aread(attribute, H5T_NATIVE_UINT64, &value) < 0)
     user_error("it has no attribute '{}'", name);

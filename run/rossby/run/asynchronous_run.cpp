@@ -55,7 +55,7 @@ nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
   const auto head = nlohmann::ordered_json::parse(log.head, nullptr, false);
   if (!head.is_object() || !head.contains("time_groups") || !head["time_groups"].is_number_integer() ||
       head["time_groups"].template get<Index>() < 1)
-    user_error("{}: the first line of this recording is damaged; record the training anew", path);
+    user_error("{}: the first line of this recording is damaged. Record the training anew", path);
   return head;
 }
 
@@ -66,8 +66,9 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
   for (const UpdateLeg& leg : log.legs)
     if (leg.events.size() != groups)
       user_error(
-          "{}: this recording is of {} time groups and has the updates of {}; record the training anew", path,
-          groups, leg.events.size());
+          "{}: this recording is incomplete: the training had {} time groups, and it has the updates of {}. "
+          "Record the training anew",
+          path, groups, leg.events.size());
   const std::pair<const char*, const char*> alike[] = {
       {"config_hash", "settings; use the configuration of the recorded run"},
       {"data_hash", "data; use those of the recorded run"},
@@ -100,20 +101,19 @@ nlohmann::ordered_json spread_json(const Moments& m) {
 std::string why_not_asynchronous(const Config& config, Index stages) {
   constexpr const char* asked = "train.updates = \"asynchronous\"";
   if (!config.windows())
-    return fmt::format(
-        "{} is for forecasters of windows, and model.name = \"{}\" is none; set \"synchronous\"", asked,
-        config.model.name);
+    return fmt::format("{} works only with window models, but model.name is \"{}\". Set \"synchronous\"",
+                       asked, config.model.name);
   if (config.window.sampling != "local")
     return fmt::format(
-        "{} has each time group train on windows of its own, and window.sampling = \"{}\" brings them from "
-        "others; set window.sampling = \"local\"",
+        "{} needs time groups that train on their own windows, but window.sampling is \"{}\". Set "
+        "window.sampling = \"local\"",
         asked, config.window.sampling);
-  if (stages > 1) return fmt::format("{} does not go with parallel.stages = {}; set 1", asked, stages);
+  if (stages > 1)
+    return fmt::format("{} does not work with parallel.stages = {}. Set it to 1", asked, stages);
   if (config.windows()->normalises_batches())
     return fmt::format(
-        "{} does not go with the batch normalisation of model.name = \"{}\", whose statistics are of all "
-        "time "
-        "groups; set \"synchronous\", or another model",
+        "{} does not work with model.name = \"{}\", because its batch normalisation needs all time groups. "
+        "Set \"synchronous\", or choose another model",
         asked, config.model.name);
   return "";
 }
@@ -123,14 +123,14 @@ std::unique_ptr<AsynchronousRun<T>> AsynchronousRun<T>::make(const Communicator&
                                                              const TrainOptions& options, ModelRun<T>& run) {
   if (config.train.updates == "synchronous") {
     if (!options.record.empty() || !options.replay.empty())
-      user_error("--record and --replay are for asynchronous updates; set train.updates = \"asynchronous\"");
+      user_error("--record and --replay are for asynchronous updates. Set train.updates = \"asynchronous\"");
     return nullptr;
   }
   if (const std::string why = why_not_asynchronous(config, run.grid().stages()); !why.empty())
     user_error("{}", why);
   if (run.device())
     user_error(
-        "train.updates = \"asynchronous\" trains on the host; set parallel.device = \"cpu\" (--device cpu)");
+        "train.updates = \"asynchronous\" trains on the host. Set parallel.device = \"cpu\" (--device cpu)");
   return std::unique_ptr<AsynchronousRun>(new AsynchronousRun(comm, config, options, run));
 }
 
@@ -241,15 +241,16 @@ std::string AsynchronousRun<T>::remark() const {
 Index recorded_groups(const Communicator& comm, const Config& config, const TrainOptions& options) {
   if (options.replay.empty()) return 0;
   return agree(comm, [&] {
-    if (!options.record.empty()) user_error("--record and --replay exclude each other; leave one out");
+    if (!options.record.empty()) user_error("--record and --replay exclude each other. Leave one out");
     const auto head = head_of(UpdateLog::read(options.replay), options.replay);
     if (head.value("config_hash", "") != config.hash())
-      user_error("{}: this recording is of other settings; use the configuration of the recorded run",
+      user_error("{}: this recording is of other settings. Use the configuration of the recorded run",
                  options.replay);
     const auto groups = head["time_groups"].template get<Index>();
     if (groups % config.parallel.time_groups != 0)
       user_error(
-          "{}: this recording is of {} time groups, and parallel.time_groups = {} does not divide them",
+          "{}: this recording has {} time groups, and parallel.time_groups = {} does not divide them. Set a "
+          "divisor",
           options.replay, groups, config.parallel.time_groups);
     return groups;
   });

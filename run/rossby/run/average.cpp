@@ -42,14 +42,14 @@ std::string folder_of(const std::string& directory) {
 
 void check_output(const std::string& directory) {
   std::error_code code;
-  if (directory.empty()) user_error("no directory is given for the average (-o DIR)");
+  if (directory.empty()) user_error("the directory for the average is missing. Give -o DIR");
   if (is_average(directory))
-    user_error("{}: is there already; name another directory with -o, or remove it",
+    user_error("{}: already exists. Name another directory with -o, or remove it",
                average_file_of(directory));
   if (std::filesystem::exists(directory, code) && !std::filesystem::is_directory(directory, code))
     user_error("{}: cannot make this directory: a file has that name", directory);
   if (std::filesystem::exists(directory + "/config.toml", code))
-    user_error("{}: is the directory of a run; name another one with -o", directory);
+    user_error("{}: is a run directory. Name another one with -o", directory);
   const std::string place = std::filesystem::exists(directory, code) ? directory : folder_of(directory);
   if (::access(place.c_str(), W_OK) != 0)
     user_error("{}: cannot be written: {}: {}", directory, place, std::strerror(errno));
@@ -62,12 +62,11 @@ std::vector<AverageMember> members_of(const Communicator& comm, const AverageOpt
     for (const std::string& word : options.members) {
       found.push_back(member_named(word));
       for (std::size_t k = 0; k + 1 < found.size(); ++k)
-        if (is_same(found[k], found.back()))
-          user_error("{}: is a member twice; name each forecaster once", word);
+        if (is_same(found[k], found.back())) user_error("{}: is named twice. Name each member once", word);
     }
     if (found.size() < 2)
       user_error(
-          "an average needs two members or more, and {} named; name run directories, baselines or files of "
+          "an average needs two members or more, and {} named. Name run directories, baselines or files of "
           "forecasts",
           found.empty() ? "none is" : fmt::format("only {} is", found.front().name));
     if (comm.rank() == 0) check_output(options.output);
@@ -96,9 +95,8 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
     std::vector<Index> all = domain.split.origins(Role::validation, horizons);
     if (all.empty())
       user_error(
-          "--weights {} needs errors in the validation part, which has {} steps for {} horizons: train the "
-          "members "
-          "with split.validation, or set --weights equal",
+          "--weights {} needs errors in the validation part, which has {} steps for {} horizons. Train the "
+          "members with split.validation, or set --weights equal",
           options.weighting, domain.split.validation.size(), horizons);
     return members.usable(std::move(all), horizons, remark);
   });
@@ -132,15 +130,15 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
     for (Index k = 0; k < members.size(); ++k)
       if (found.gram.lost(k) > 0)
         user_error(
-            "{}: {:.0f} of its forecasts for the validation part are {}, where there are observations; leave "
-            "it out{}",
+            "{}: {:.0f} of its forecasts of observed values of the validation part are {}. Leave this member "
+            "out{}",
             members[k].name, found.gram.lost(k), members[k].kind == Kind::file ? "missing" : "not finite",
             members[k].kind == Kind::file ? ", or complete it" : ", or train it anew");
     for (Index h = 1; h <= horizons; ++h)
       if (found.gram.count(h) == 0)
         user_error(
-            "{}: the validation part has no observed target {} steps ahead; set --weights equal, or "
-            "--set evaluate.horizons",
+            "{}: the validation part has no observed target {} steps ahead. Set --weights equal, or --set "
+            "evaluate.horizons",
             domain.info.path, h);
   });
   return found;

@@ -38,7 +38,7 @@ std::vector<double> weights_of(const nlohmann::json& json, std::size_t members) 
   const bool negative = std::any_of(weights.begin(), weights.end(), [](double w) { return !(w >= 0); });
   if (weights.size() != members || negative ||
       !(std::abs(std::accumulate(weights.begin(), weights.end(), 0.0) - 1) < 1e-6))
-    user_error("weights of a horizon are one a member, not negative, and their sum is 1");
+    user_error("weights of a horizon have to be one per member, not negative, with the sum 1");
   return weights;
 }
 
@@ -49,7 +49,7 @@ AverageMember member_of(const nlohmann::json& json, const std::string& directory
     if (value == Kind::baseline) return {value, json.at("name").get<std::string>(), ""};
     return {value, found(directory, json.at("path").get<std::string>()), json.at("hash").get<std::string>()};
   }
-  user_error("\"{}\" is no kind of member", kind);
+  user_error("\"{}\" is not a kind of member", kind);
 }
 
 std::string hash_of_bytes(const std::string& path) {
@@ -99,12 +99,12 @@ Average read_average(const std::string& directory) {
     for (const auto& horizon : json.at("horizons"))
       average.weights.push_back(weights_of(horizon, average.members.size()));
     if (average.members.size() < 2 || average.weights.empty())
-      user_error("an average has two members or more, and weights of a horizon or more");
+      user_error("an average needs at least two members and weights of at least one horizon");
     return average;
   } catch (const nlohmann::json::exception& error) {
-    user_error("{}: not as 'rossby average' writes it; make the average anew ({})", path, error.what());
+    user_error("{}: not a file of 'rossby average' ({}). Make the average anew", path, error.what());
   } catch (const UserError& error) {
-    user_error("{}: not as 'rossby average' writes it; make the average anew ({})", path, error.what());
+    user_error("{}: not a file of 'rossby average' ({}). Make the average anew", path, error.what());
   }
 }
 
@@ -139,12 +139,12 @@ AverageMember member_named(const std::string& word) {
   std::string path = word;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (std::filesystem::is_directory(path, code)) {
-    if (is_average(path)) user_error("{}: is an average itself; name its members", path);
+    if (is_average(path)) user_error("{}: is an average itself. Name its members", path);
     return {Kind::run, path, ""};
   }
   if (std::filesystem::exists(path, code)) return {Kind::file, path, ""};
-  user_error("{}: neither a run directory nor a file of forecasts is there, and no baseline is called so: {}",
-             word, fmt::join(baseline_names, ", "));
+  user_error("{}: not a run directory, a file of forecasts or a baseline. Baselines are {}", word,
+             fmt::join(baseline_names, ", "));
 }
 
 }  // namespace rossby

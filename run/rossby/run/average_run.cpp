@@ -24,12 +24,12 @@ Average average_of(const Communicator& comm, const std::string& directory) {
     for (const AverageMember& member : average.members) {
       if (std::error_code code;
           member.kind != AverageMember::Kind::baseline && !std::filesystem::exists(member.name, code))
-        user_error("{}: member {} is not there; put it back, or make the average anew",
+        user_error("{}: member {} is not there. Put it back, or make the average anew",
                    average_file_of(directory), member.name);
       if (hash_of(member) != member.hash)
         user_error(
-            "{}: {} was {} after the average was made, so that its weights are of another forecaster; make "
-            "the average anew",
+            "{}: {} was {} after the average was made, so that the weights no longer fit. Make the average "
+            "anew",
             average_file_of(directory), member.name,
             member.kind == AverageMember::Kind::run ? "trained again" : "written again");
     }
@@ -63,7 +63,7 @@ std::string AverageRun::remarks() const {
 
 std::vector<Index> AverageRun::usable(std::vector<Index> origins, Index horizons) {
   if (horizons > this->horizons())
-    user_error("{} horizons: {} has weights for {} steps; ask for at most so many", horizons,
+    user_error("{} horizons are too many: {} has weights for {} steps. Lower evaluate.horizons", horizons,
                average_file_of(directory_), this->horizons());
   return members_.usable(std::move(origins), horizons, remark_);
 }
@@ -119,7 +119,7 @@ std::vector<double> AverageRun::spread() {
 std::string AverageRun::output(const std::string& usual) const {
   if (output_.empty()) {
     if (::access(directory_.c_str(), W_OK) != 0)
-      user_error("{}: you cannot write into this directory: {}; name a file with --output", directory_,
+      user_error("{}: you cannot write into this directory: {}. Name a file with --output", directory_,
                  std::strerror(errno));
     return directory_ + "/" + usual;
   }

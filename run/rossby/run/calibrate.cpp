@@ -67,7 +67,8 @@ void expect_machine_file(const std::string& file) {
   const bool machine =
       json.is_object() && json.contains("format") && json.contains("ops") && json.contains("processor");
   if (!text.empty() && !machine)
-    user_error("{}: no machine file, which --replace takes the place of; name another one with -o", file);
+    user_error("{}: not a machine file, so that --replace does not overwrite it. Name another file with -o",
+               file);
 }
 
 /// A folder that other processes of its kind wait for. Where the file system has no locks, nobody waits.
@@ -100,7 +101,7 @@ void write_profile(const std::string& file, const MachineProfile& measured, bool
     } catch (const UserError& error) {
       const std::string aside = fmt::format("{}.{}", file, ::getpid());
       atomic_write(aside, json_of(measured).dump(1) + "\n");
-      user_error("{}: another one than when measuring began: {}; what was measured is in {}", file,
+      user_error("{}: not the one with which measuring began: {}. The new measurements are in {}", file,
                  error.what(), aside);
     }
   atomic_write(file, json_of(profile).dump(1) + "\n");
@@ -118,14 +119,14 @@ std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
   const bool rounds = of_products(asked.precision);
   agree(comm, [&] {
     if (rounds && asked.device == "none")
-      user_error("--precision {} is of GPUs: it needs --device cuda", asked.precision);
+      user_error("--precision {} is for GPUs. Give --device cuda, too", asked.precision);
   });
   if (!wanted || asked.device == "none") return "";
   if (asked.device == "simulated") return asked.device;
   const CudaDevices found = cuda_devices();
   agree(comm, [&] {
     const bool needed = asked.device == "cuda" || rounds || !asked.only.empty();
-    if (needed && found.count == 0) user_error("there is no GPU to measure: {}", found.reason);
+    if (needed && found.count == 0) user_error("no GPU was found to measure: {}", found.reason);
   });
   return lacks_gpus(comm) ? "" : "cuda";
 }
@@ -143,7 +144,8 @@ int common_threads(const Communicator& comm) {
   const std::string threads = different_numbers(comm, mine);
   agree(comm, [&] {
     if (!threads.empty())
-      user_error("ranks have different numbers of threads: {}; set OMP_NUM_THREADS alike", threads);
+      user_error("ranks have different numbers of threads: {}. Set the same OMP_NUM_THREADS on all ranks",
+                 threads);
   });
   return mine;
 }
@@ -156,7 +158,8 @@ void try_output(const CalibrateOptions& asked, const MachineProfile& profile) {
     try {
       merge(test, profile);
     } catch (const UserError& error) {
-      user_error("{}: {}; --replace takes its place, -o names another one", asked.output, error.what());
+      user_error("{}: {}. Overwrite it with --replace, or name another file with -o", asked.output,
+                 error.what());
     }
   } else {
     // Of what it replaces nothing is lost before there is something else.
@@ -194,7 +197,7 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
   made.device = device_of(comm, asked);
   agree(comm, [&] {
     if (asked.only == std::vector<std::string>{"messages"} && comm.size() == 1 && made.device.empty())
-      user_error("--only messages: one rank has nobody to send to; start two or more with mpirun");
+      user_error("--only messages needs at least two ranks. Start them with mpirun");
     options.folder = std::filesystem::temp_directory_path().string();
     refuse_to_replace(asked.output, {});
     for (const std::string& file : asked.configs) {

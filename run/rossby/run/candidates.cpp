@@ -52,7 +52,8 @@ int rank_count(const std::string& text, const std::string& all) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   constexpr int most = 1 << 20;
   if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
-    user_error("--ranks {}: give whole numbers from 1 to {}, as 1,2,6 or 1..1024", all, most);
+    user_error("--ranks {} is not a list of whole numbers from 1 to {}. Write it like 1,2,6 or 1..1024", all,
+               most);
   return value;
 }
 
@@ -315,14 +316,14 @@ double Candidate::compared_seconds() const {
 std::pair<std::string, std::vector<std::string>> varied_key(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    user_error("--vary {}: give a key and values, as window.batch=32,64,128", text);
+    user_error("--vary {} is not a key with values. Write it like window.batch=32,64,128", text);
   const std::string key = text.substr(0, equals);
   if (key == "parallel.time_groups" || key == "parallel.stages")
-    user_error("--vary {}: all process grids are tried anyway", text);
+    user_error("--vary {}: all process grids are compared anyway. Leave it out", text);
   std::vector<std::string> values = separate_values(text.substr(equals + 1));
   const std::set<std::string> unique(values.begin(), values.end());
   if (unique.size() != values.size() || unique.contains(""))
-    user_error("--vary {}: values are given once each, none is empty", text);
+    user_error("--vary {}: a value is empty or given twice. Give each value once", text);
   return {key, std::move(values)};
 }
 

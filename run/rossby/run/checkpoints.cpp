@@ -160,23 +160,25 @@ void warn_of_other_batches(const Config& config, const Config& written) {
   if (!config.windows()) {
     if (config.train.sampling == "slabs" && config.train.slab_steps > 0 && config.train.lanes == 0 &&
         written.train.lanes == 0)
-      others = "train.lanes = 0: slabs are of other steps";
+      others = "train.lanes = 0: slabs contain other steps";
   } else if (config.window.sampling == "local") {
-    others = "window.sampling = \"local\": batches are of other windows";
+    others = "window.sampling = \"local\": batches contain other windows";
   } else if (config.window.sampling == "blocked" && config.window.lanes == 0 && written.window.lanes == 0) {
-    others = "window.lanes = 0: batches are of other windows";
+    others = "window.lanes = 0: batches contain other windows";
   }
   if (!others.empty())
     fmt::print(stderr,
-               "rossby: warning: {} from here on than before, with parallel.time_groups = {} instead of {}; "
-               "going on with parallel.time_groups = {} keeps them\n",
+               "rossby: warning: {} from here on than before, because parallel.time_groups is {} instead of "
+               "{}. Set parallel.time_groups = {} to keep them\n",
                others, now, before, before);
 }
 
 void warn_of_rounding(const Communicator& comm, const std::string& text) {
   if (comm.rank() == 0)
     fmt::print(stderr,
-               "rossby: warning: {}: the continuation equals the uninterrupted run to rounding only\n", text);
+               "rossby: warning: {}: from here on, results equal those of an uninterrupted run only up to "
+               "rounding\n",
+               text);
 }
 
 }  // namespace
@@ -195,10 +197,10 @@ Config settle_files(const Communicator& comm, const Config& config,
                                   [&](const std::string& name) { return names.contains(name); });
   if (!longer) return settled;
   if (comm.rank() == 0)
-    fmt::print(stderr,
-               "rossby: warning: data.file names {} files by now: the run goes on with the {} that it began "
-               "with\n",
-               now.size(), before.size());
+    fmt::print(
+        stderr,
+        "rossby: warning: data.file now names {} files. The run goes on with the {} files of its start\n",
+        now.size(), before.size());
   const std::string setting = "data.file=" + detail::quoted(before);
   return settled.with({&setting, 1});
 }
@@ -214,7 +216,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
       !config.given("optimiser.beta1") && config.optimiser.beta1 != written.optimiser.beta1;
   if (!differences.empty())
     throw BadContinuation(fmt::format(
-        "{} was written with other settings: {}; set them back or choose another --run{}", checkpoint.path,
+        "{} was written with other settings: {}. Set them back or choose another --run{}", checkpoint.path,
         fmt::join(differences, "; "),
         other_default ? fmt::format(" (the default of optimiser.beta1 was another: --set optimiser.beta1={} "
                                     "goes on)",
@@ -244,9 +246,8 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   const auto measures = [&](const char* key, double now, double before) {
     if (now != before && comm.rank() == 0)
       fmt::print(stderr,
-                 "rossby: warning: {} = {} instead of {}: validation errors from here on are others than "
-                 "those of the "
-                 "epochs before, by which the best state was chosen\n",
+                 "rossby: warning: {} = {} instead of {}: validation errors from here on cannot be compared "
+                 "with those of earlier epochs, by which the best state was chosen\n",
                  key, now, before);
   };
   if (!config.windows() && config.split.validation != "0") {

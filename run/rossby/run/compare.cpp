@@ -33,11 +33,11 @@ Compared open_compared(const Communicator& comm, const CompareOptions& options) 
   agree(comm, [&] {
     if (options.forecasters.size() < 2)
       user_error(
-          "report compare: name two forecasters or more: directories of runs or averages, baselines, or "
-          "files of forecasts");
+          "report compare needs at least two forecasters. Name directories of runs or averages, baselines, "
+          "or files of forecasts");
     for (auto word = options.forecasters.begin(); word != options.forecasters.end(); ++word)
       if (std::find(options.forecasters.begin(), word, *word) != word)
-        user_error("report compare: {} is named twice; name each forecaster once", *word);
+        user_error("report compare: {} is named twice. Name each forecaster once", *word);
   });
   std::vector<AverageMember> members;
   std::vector<std::string> averaged;
@@ -54,7 +54,7 @@ Compared open_compared(const Communicator& comm, const CompareOptions& options) 
     if (std::none_of(members.begin(), members.end(),
                      [](const AverageMember& m) { return m.kind == AverageMember::Kind::run; }))
       user_error(
-          "report compare: no run is among the forecasters, which would say which data are forecast; name "
+          "report compare: none of the forecasters is a run, which tells the data that are forecast. Name "
           "one");
   });
   for (const std::string& directory : averaged) {
@@ -87,7 +87,7 @@ std::vector<Index> common_origins(Compared& open, Index horizons, std::string& r
     both(average->members().test_origins(horizons));
     if (origins.empty())
       user_error(
-          "report compare: the test parts of {} and the others have no forecast origin in common; set "
+          "report compare: the test parts of {} and the others have no forecast origin in common. Set "
           "split.test",
           average->text());
     origins = average->usable(std::move(origins), horizons);

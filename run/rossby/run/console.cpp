@@ -23,7 +23,7 @@ void expect_printed(const Communicator& comm) {
     if (flushed && std::ferror(stdout) == 0) return;
     // PETSc tries once more at the end, and takes the failure for its own.
     (void)std::freopen("/dev/null", "w", stdout);
-    user_error("the standard output cannot be written{}",
+    user_error("cannot write to the standard output{}",
                flushed ? std::string() : fmt::format(": {}", std::strerror(cause)));
   });
 }

@@ -81,7 +81,7 @@ void take_lists(DataRecord& record, std::vector<RecordList> lists) {
   const std::size_t count = record.steps.size();
   if (count == 0 || high.size() != count || low.size() != count || record.sum.size() != count ||
       record.count.size() != count)
-    user_error("{}: damaged: its lists of training steps do not go with each other", record.path);
+    user_error("{}: damaged: its lists of training steps contradict each other", record.path);
   for (std::size_t k = 0; k < count; ++k)
     record.step.push_back(static_cast<std::uint64_t>(high[k]) << 32 | static_cast<std::uint64_t>(low[k]));
 }
@@ -211,8 +211,8 @@ void begin_as_trained(const Communicator& comm, Config& config, const DataRecord
     const Index first = first_from(record.instants.front() - rounding);
     if (first == time.size() || time.instant(first) > end + rounding)
       user_error(
-          "{}: holds no step of the training part ({} to {}), so that nothing tells whether it goes with {}; "
-          "give it data that go further back, or train anew",
+          "{}: has no step of the training part ({} to {}), so that it cannot be compared with the data of "
+          "{}. Use a file that goes further back, or train anew",
           info.path, time.text(0), time.text(time.size() - 1), record.path);
     config.data.first_step = first;
     if (config.data.last_step != -1)

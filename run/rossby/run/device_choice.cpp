@@ -59,7 +59,7 @@ std::size_t parse_bytes(const std::string& text, const std::string& key) {
         std::pair{"GB", 1e9}, std::pair{"TB", 1e12}})
     if (unit == name) factor = bytes;
   if (code != std::errc() || factor == 0 || !std::isfinite(value) || value <= 0 || value * factor > 0x1p60)
-    user_error("{} = \"{}\" is no amount of memory; write it like \"4GiB\" or \"512MiB\"", key, text);
+    user_error("{} = \"{}\" is not an amount of memory. Write it like \"4GiB\" or \"512MiB\"", key, text);
   return static_cast<std::size_t>(value * factor);
 }
 
@@ -99,7 +99,9 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
   const CudaDevices found = cuda_devices();
   if (asked == "cuda")
     agree(world, [&] {
-      if (found.count == 0) user_error("parallel.device = \"cuda\": there is no GPU: {}", found.reason);
+      if (found.count == 0)
+        user_error("parallel.device = \"cuda\", but no GPU was found: {}. Set \"cpu\" or \"auto\"",
+                   found.reason);
     });
   if (lacks_gpus(world)) {
     choice.remark =
@@ -130,9 +132,8 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     const std::string& transport = config.parallel.transport;
     if (transport == "nccl" && no_nccl > 0)
       user_error(
-          "parallel.transport = \"nccl\" needs libnccl.so.2 and a GPU for every rank ({} rank{} on the "
-          "busiest here); "
-          "set parallel.transport = \"host\"",
+          "parallel.transport = \"nccl\" needs libnccl.so.2 and a GPU for every rank, but a GPU has {} "
+          "rank{}. Set parallel.transport = \"host\"",
           on_gpu, on_gpu == 1 ? "" : "s");
     choice.nccl = transport != "host" && no_nccl == 0;
     std::string why;

@@ -36,7 +36,7 @@ struct ScoredReach {
 ScoredReach reach_of(const Config& config) {
   if (!config.windows()) return {};
   return {config.window.outputs,
-          fmt::format("the model puts out window.outputs = {}", config.window.outputs)};
+          fmt::format("the model forecasts window.outputs = {}", config.window.outputs)};
 }
 
 /// One rollout over the test part. Throws UserError where the model does not reach its end.
@@ -44,7 +44,7 @@ Rollout rollout_of(const ScoredReach& reach, const Split& split) {
   Rollout rollout = rollout_over(split.test);
   if (reach.steps > 0 && rollout.horizons > reach.steps)
     user_error(
-        "evaluate.kind = \"rollout\" is one forecast over the whole test part, {} steps, and {}; set "
+        "evaluate.kind = \"rollout\" needs one forecast over the whole test part, {} steps, but {}. Set "
         "evaluate.kind = \"origins\"",
         rollout.horizons, reach.why);
   return rollout;
@@ -58,7 +58,7 @@ Index horizons_of(const Config& config, const ScoredReach& reach) {
 
 TestForecasts test_of(const Config& config, const ScoredReach& reach, const Split& split) {
   if (config.evaluate.kind == "rollout") {
-    if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
+    if (split.test.size() < 1) user_error("evaluate: there is no test part. Set split.test");
     Rollout rollout = rollout_of(reach, split);
     return {std::move(rollout.origins), rollout.horizons};
   }
@@ -330,7 +330,7 @@ void check_outputs(const EvaluateOptions& options, const Check& check) {
     check(*file);
   }
   if (!options.hindcasts.empty() && options.hindcasts == options.scores)
-    user_error("--hindcasts and --scores name the same file {}; name two", options.scores);
+    user_error("--hindcasts and --scores name the same file {}. Name two", options.scores);
 }
 
 /// After train.refit there is no validation part: the residuals are those of the training that chose the
@@ -365,7 +365,7 @@ Evaluation evaluate_run(const Communicator& comm, const std::string& run, const 
   if (options.prints && comm.rank() == 0) {
     fmt::print("{}", changes.text);
     if (changes.changed + changes.gone > 0 && open.config.evaluate.baselines)
-      fmt::print("remark    baselines are fitted to the training part as it is now\n");
+      fmt::print("remark    baselines are fitted to the current values of the training part\n");
   }
   if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
     fmt::print("{}\n", made->device_remark());
@@ -422,7 +422,9 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
 Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options) {
   if (averages(comm, run)) {
     if (options.accept_changed_data)
-      user_error("{}: an average; --accept-changed-data is of a run: name one of its members", run);
+      user_error(
+          "{}: this is an average, but --accept-changed-data works only with runs. Name one of its members",
+          run);
     return as_run(comm, [&](const Communicator& ranks) {
       return or_on_the_cores([&] { return evaluate_average(ranks, run, options); });
     });

@@ -30,12 +30,13 @@ std::string tables_of(const Domain& domain, const std::vector<ScoredPart>& parts
             evaluation_table(of_parts[p], parts[p].units(), leads, report) + "\n";
   if (of_features)
     return text + fmt::format(
-                      "all {} features of {} together: where their units differ, those with large "
-                      "values rule{}\n{}",
+                      "all {} features of {} together: if their units differ, those with large values "
+                      "dominate{}\n{}",
                       first.features, first.name, text.empty() ? "; each by itself is in the file" : "", all);
   return text + fmt::format(
                     "all variables together{}\n{}",
-                    units == "mixed" ? ", though their units differ: those with large values rule" : "", all);
+                    units == "mixed" ? ", although their units differ: those with large values dominate" : "",
+                    all);
 }
 
 /// "+3.1 % (95 % interval +1.0 to +5.2 %): better".
@@ -292,7 +293,7 @@ std::string EvaluationReport::intervals_line() const {
   if (intervals.empty()) return "";
   const IntervalScores mean = mean_of(intervals);
   return fmt::format(
-      "intervals from {} forecasts of the validation part: the one of 50 % holds {:.1f} % of the "
+      "intervals from {} forecasts of the validation part: the one of 50 % contains {:.1f} % of the "
       "observations, that of 90 % {:.1f} %; CRPS {:.4f}\n",
       residual_origins, 100 * mean.inside_50, 100 * mean.inside_90, mean.crps);
 }

@@ -39,7 +39,7 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
   if (options.prints && comm.rank() == 0)
     fmt::print(
         "{}: {} no value of any node; {}\n", domain.info.path, which,
-        named ? fmt::format("warning: the last values before that origin are of {}", time.text(observed))
+        named ? fmt::format("warning: the last values before that origin are from {}", time.text(observed))
               : fmt::format("the forecast starts from {}, the last step with values", time.text(observed)));
   return named ? asked : observed;
 }
@@ -82,8 +82,8 @@ SeriesLayout forecast_layout(const Domain& domain, const std::string& source, In
 void check_steps(const Communicator& comm, const Domain& domain, Index steps, Index forecasts) {
   agree(comm, [&] {
     constexpr Index most = 10'000'000;
-    if (steps < 1) user_error("a forecast of {} steps; ask for 1 or more", steps);
-    if (steps > most) user_error("--steps {}: a forecast has at most {} steps", steps, most);
+    if (steps < 1) user_error("a forecast of {} steps is too short. Ask for at least 1", steps);
+    if (steps > most) user_error("--steps {} is too long: a forecast has at most {} steps", steps, most);
     check_memory(forecasts * steps * domain.nodes() * domain.info.features, sizeof(float),
                  fmt::format("a forecast of {} steps", steps));
   });
@@ -103,7 +103,7 @@ struct Forecast {
     for (const float value : nodes)
       if (!std::isfinite(value))
         user_error(
-            "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
+            "forecast: the model diverges within {} steps from {}. Forecast fewer steps or train longer",
             steps, domain.info.time.text(origin));
   }
 
@@ -147,7 +147,7 @@ std::vector<double> levels_of(const ForecastOptions& options) {
   std::vector<double> levels;
   for (const double percent : options.intervals) {
     if (!(percent > 0 && percent <= 99))
-      user_error("--intervals {}: an interval has more than 0 and at most 99 percent", percent);
+      user_error("--intervals {} is out of range. Give numbers above 0 and up to 99 percent", percent);
     levels.insert(levels.end(), {0.5 - percent / 200, 0.5 + percent / 200});
   }
   std::sort(levels.begin(), levels.end());
@@ -167,9 +167,8 @@ void add_quantiles(const Communicator& comm, const std::string& directory, const
       for (Index f = 0; f < m; ++f)
         if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
           user_error(
-              "--intervals: {} has residuals of {} steps; forecast fewer with --steps, or run rossby "
-              "evaluate {} "
-              "with more evaluate.horizons",
+              "--intervals: {} has residuals of {} steps. Forecast fewer with --steps, or run rossby "
+              "evaluate {} with more evaluate.horizons",
               intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
   });
   std::vector<float> one(forecasts.size());
@@ -188,7 +187,7 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
                          const ForecastOptions& options) {
   const Config& config = open.config;
   agree(comm, [&] {
-    if (options.members) user_error("--members is of averages alone, and this is a run; leave it out");
+    if (options.members) user_error("--members works only with averages, but this is a run. Leave it out");
     if (comm.rank() != 0) return;
     (void)open.output(options.output, "");
     if (!options.inputs.empty() && !options.output.empty())
@@ -259,8 +258,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
     (void)domain.info.time.after(origin, steps);  // has to be known
     (void)run.usable({origin}, steps);
     if (!options.inputs.empty() && !members.read_ahead())
-      user_error("--inputs {}: no member has data.known_inputs, which it would hold; leave it out",
-                 options.inputs);
+      user_error("--inputs {}: no member reads data.known_inputs. Leave it out", options.inputs);
   });
   const Members::Ahead ahead{origin, steps, options.inputs};
   const std::vector<Index> origins{origin};
@@ -283,7 +281,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
     run.reducer().sum(std::span<double>(&lost, 1));
     if (lost > 0)
       user_error(
-          "forecast: {} of {} values of the member {} are missing or not finite; forecast fewer steps, or "
+          "forecast: {} of {} values of the member {} are missing or not finite. Forecast fewer steps, or "
           "make an average without it",
           lost, domain.nodes() * steps * m, members[k].name);
     if (!options.members) continue;
@@ -308,7 +306,9 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
 std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options) {
   if (averages(comm, run)) {
     if (options.accept_changed_data)
-      user_error("{}: an average; --accept-changed-data is of a run: name one of its members", run);
+      user_error(
+          "{}: this is an average, but --accept-changed-data works only with runs. Name one of its members",
+          run);
     return as_run(comm, [&](const Communicator& ranks) {
       return or_on_the_cores([&] { return forecast_average(ranks, run, options); });
     });

@@ -87,25 +87,26 @@ void write_intervals(const Communicator& comm, const std::string& directory, con
 
 ConformalQuantiles read_intervals(const Communicator& comm, const std::string& directory,
                                   const Config& config, const Domain& domain) {
-  const std::string path = intervals_file_of(directory), again = "run rossby evaluate " + directory;
+  const std::string path = intervals_file_of(directory), again = "Run rossby evaluate " + directory;
   const std::string text = broadcast(
       comm, agree(comm, [&] {
         if (comm.rank() != 0) return std::string();
         if (!std::filesystem::exists(path))
-          user_error("{}: intervals need the residuals of the validation part, which are not there; {}", path,
+          user_error("{}: intervals need the residuals of the validation part, which are missing. {}", path,
                      again);
         return read_state_metadata(path);
       }));
   auto quantiles = agree(comm, [&] {
     const auto metadata = nlohmann::json::parse(text, nullptr, false);
-    if (!metadata.is_object()) user_error("{}: is damaged; {}", path, again);
+    if (!metadata.is_object()) user_error("{}: the file is damaged. {}", path, again);
     if (comm.rank() == 0 && metadata.value("state", "") != forecaster_hash(directory))
-      user_error("{}: has the residuals of another state than {} has now; {}", path, directory, again);
+      user_error("{}: the residuals do not belong to the current state of {}. {}", path, directory, again);
     const Index horizons = metadata.value("horizons", Index{0});
     if (horizons < 1 || horizons > 100'000 ||
         metadata.value("levels", Index{0}) != ConformalQuantiles::levels ||
         metadata.value("features", Index{0}) != domain.info.features)
-      user_error("{}: has residuals of other variables, or was written by another version; {}", path, again);
+      user_error("{}: the residuals are of other variables, or were written by another version. {}", path,
+                 again);
     ConformalQuantiles found = no_quantiles(config, domain, horizons);
     found.spread.resize(domain.rows.size() * static_cast<std::size_t>(found.features));
     found.offsets.resize(static_cast<std::size_t>(horizons * found.features * ConformalQuantiles::levels));

@@ -54,14 +54,14 @@ std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files, 
   for (const ForecastFile* file : files) {
     if (file->horizons() < horizons)
       user_error(
-          "{}: has forecasts of {} steps ahead, and {} are wanted; ask for fewer with --set "
+          "{}: has forecasts of {} steps ahead, but {} are needed. Ask for fewer with --set "
           "evaluate.horizons={}",
           file->path(), file->horizons(), horizons, file->horizons());
     std::vector<Index> left;
     std::copy_if(origins.begin(), origins.end(), std::back_inserter(left),
                  [&](Index origin) { return file->has(origin); });
     if (left.empty() && !origins.empty())
-      user_error("{}: has no forecast from {}; its init_time is {}", file->path(),
+      user_error("{}: has no forecast from {}. Its init_time is {}", file->path(),
                  origins.size() == 1 ? time.text(origins.front())
                                      : fmt::format("any of the {} origins from {} to {}", origins.size(),
                                                    time.text(origins.front()), time.text(origins.back())),
@@ -108,10 +108,7 @@ Members::Members(const Communicator& comm, std::vector<AverageMember> members,
   }
   agree(comm, [&] {
     if (first_run_ < 0)
-      user_error(
-          "no run is among the members: the first one says which data are forecast, and in which split; name "
-          "a "
-          "run directory");
+      user_error("none of the members is a run, which tells data and split. Name a run directory");
   });
   domain_ = make_domain(comm, config());
   if (std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return run.second.config.windows(); }))
@@ -175,7 +172,7 @@ std::vector<Index> Members::test_origins(Index horizons) const {
                           std::back_inserter(both));
     if (both.empty() && !origins.empty())
       user_error(
-          "{}: its test part, {}, has no forecast origin in common with that of the others; set split.test",
+          "{}: its test part, {}, has no forecast origin in common with that of the others. Set split.test",
           (*this)[member].name, part_text(domain_, split.test));
     origins = std::move(both);
   }
@@ -187,12 +184,11 @@ void Members::expect_same_data(const std::string& name, const Config& theirs, co
   const SeriesInfo &a = domain_.info, &b = other.info;
   const auto refuse = [&](const std::string& what) {
     if (parts_ == Parts::any)
-      user_error("{}: {}: forecasters are compared on the same nodes of the same data; leave it out", name,
+      user_error("{}: {}: forecasters are compared on the same nodes of the same data. Leave it out", name,
                  what);
     user_error(
-        "{}: {}: members of an average forecast the same nodes of the same data in the same split; train one "
-        "of "
-        "them anew, or leave it out",
+        "{}: {}: members of an average forecast the same nodes of the same data in the same split. Train one "
+        "of them anew, or leave it out",
         name, what);
   };
   agree(comm_, [&] {
@@ -234,13 +230,13 @@ Index Members::horizons() const {
   for (const auto& [member, run] : runs_)
     if (run.config.windows() && run.config.window.outputs < horizons)
       user_error(
-          "{}: puts out window.outputs = {} steps, and {} are averaged; average fewer with --set "
+          "{}: forecasts window.outputs = {} steps, but {} are averaged. Average fewer with --set "
           "evaluate.horizons={}",
           (*this)[member].name, run.config.window.outputs, horizons, run.config.window.outputs);
   for (const auto& [member, file] : files_)
     if (file.horizons() < horizons)
       user_error(
-          "{}: has forecasts of {} steps ahead, and {} are averaged; average fewer with --set "
+          "{}: has forecasts of {} steps ahead, but {} are averaged. Average fewer with --set "
           "evaluate.horizons={}",
           file.path(), file.horizons(), horizons, file.horizons());
   const KspSolver solver(comm_);
@@ -263,11 +259,9 @@ std::vector<Index> Members::usable(std::vector<Index> origins, Index horizons, s
     auto left = window_origins(origins, shape, horizons, time_breaks(domain_.info.time));
     if (left.empty() && !origins.empty())
       user_error(
-          "{}: no forecast origin has window.inputs = {} known steps up to it, and the {} behind it that are "
-          "asked "
-          "for, without a gap of the time axis; choose others (evaluate.first_origin, evaluate.last_origin "
-          "or "
-          "split.test; forecast: --origin, or fewer --steps)",
+          "{}: no forecast origin has window.inputs = {} known steps before it and the {} forecast steps "
+          "after it without a gap of the time axis. Choose other origins (evaluate.first_origin, "
+          "evaluate.last_origin or split.test; forecast: --origin, or fewer --steps)",
           (*this)[member].name, shape.inputs, horizons);
     origins = std::move(left);
   }

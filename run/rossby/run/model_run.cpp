@@ -33,8 +33,8 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
       agree(comm, [&] {
         if (!supported(isa))
           user_error(
-              "parallel.isa = \"{}\": this processor has no such instructions; \"{}\" is the widest of all "
-              "ranks",
+              "parallel.isa = \"{}\": the processor of a rank does not have these instructions. The widest "
+              "that all ranks have is \"{}\"",
               name, to_string(common));
       });
       return isa;
@@ -265,7 +265,7 @@ void ModelRun<T>::require_observed(double observed) const {
   if (observed > 0) return;
   const auto steps = domain_.split.training_steps();
   user_error(
-      "{}: the training part ({} to {}) has no observed value; move it with split.train or data.first_step",
+      "{}: the training part ({} to {}) has no observed value. Move it with split.train or data.first_step",
       domain_.info.path, domain_.info.time.text(steps.front()), domain_.info.time.text(steps.back()));
 }
 
@@ -275,7 +275,7 @@ void ModelRun<T>::require_validation(bool observed) const {
   if (observed || part.empty() || !watches_validation(*config_)) return;
   user_error(
       "{}: schedule.metric = \"validation\" has nothing to watch: the validation part ({} to {}) has no "
-      "forecast with an observed target; move it with split.validation, or set schedule.metric = \"train\"",
+      "forecast with an observed target. Move it with split.validation, or set schedule.metric = \"train\"",
       domain_.info.path, domain_.info.time.text(part.first), domain_.info.time.text(part.last - 1));
 }
 
@@ -299,10 +299,11 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
   const Index groups = forecasts ? 1 : config.parallel.time_groups;
   const Index stages = forecasts ? 1 : config.parallel.stages;
   if (!windowed && stages > 1)
-    user_error("parallel.stages = {} is for models of layers ({}); set 1 for an {}", stages,
-               models_of_layers(), config.model.name);
+    user_error("parallel.stages = {} works only with models that have layers ({}). Set it to 1 for an {}",
+               stages, models_of_layers(), config.model.name);
   if (stages == 1 && !forecasts && !config.parallel.stage_layers.empty())
-    user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");
+    user_error(
+        "parallel.stage_layers needs parallel.stages of at least 2. Leave it out, or set parallel.stages");
   check_inputs(config);
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
@@ -361,7 +362,7 @@ ScheduleOptions schedule_options(const Config& config) {
   options.min_lr = config.schedule.min_lr;
   options.milestones = config.schedule.milestones;
   if (!std::ranges::is_sorted(options.milestones, std::ranges::less_equal{}))
-    user_error("schedule.milestones must ascend, epoch by epoch, as [20, 30, 40]");
+    user_error("schedule.milestones do not ascend. Write them like [20, 30, 40]");
   options.hold = config.schedule.hold;
   options.final_share = config.schedule.final;
   return options;
@@ -388,7 +389,7 @@ TrainerOptions trainer_options(const Config& config, bool has_validation) {
   options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
   if (watches_validation(config) && !has_validation)
     user_error(
-        "schedule.metric = \"validation\" has nothing to watch: set split.validation or split.folds, or "
+        "schedule.metric = \"validation\" has nothing to watch. Set split.validation or split.folds, or "
         "schedule.metric = \"train\"");
   return options;
 }

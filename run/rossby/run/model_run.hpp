@@ -114,7 +114,7 @@ class ModelRun {
   virtual void know_ahead(Index origin, Index steps, const std::string& inputs) {
     (void)origin, (void)steps;
     if (!inputs.empty())
-      user_error("--inputs {}: the run has no data.known_inputs, which it would hold; leave it out", inputs);
+      user_error("--inputs {}: the run does not read data.known_inputs. Leave it out", inputs);
   }
   /// Those of the origins that the model can forecast `horizons` steps from. Throws UserError where it cannot
   /// forecast so many.

@@ -57,7 +57,7 @@ std::optional<FittedValues> ModelRun<T>::kept_fit(std::vector<Scaler> like) cons
   if (spec.transform.on() && config_->data.point == "mean")
     user_error(
         "--accept-changed-data: with data.transform = \"{}\" and data.point = \"mean\" forecasts depend on "
-        "errors in the training part, whose values have changed; restore the data, or train anew",
+        "errors in the training part, whose values have changed. Restore the data, or train anew",
         config_->data.transform);
   const bool cycles = spec.cycle.kind != CycleKind::none;
   return read_fitted(
@@ -86,21 +86,20 @@ DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann:
   if (record_ && !record_->goes_with(data_hash_, info.time))
     user_error(
         "{}: more has changed than values since {} was trained: nodes, coordinates, variables, edges, or the "
-        "times of steps; restore the data, or train anew",
+        "times of steps. Restore the data, or train anew",
         info.path, path);
   if (record_) return changes_of(*record_, data_hash_, *config_, domain_);
   const std::string begin = metadata.value("first_time", "");
   if (!begin.empty() && begin != info.time.text(0))
     user_error(
-        "{}: begins at {}, but the training at {}, and {} was written by a version that does not say which "
-        "steps these are; restore the data, or train anew",
+        "{}: begins at {}, but the training at {}, and {} was written by an old version without the times of "
+        "its steps. Restore the data, or train anew",
         info.path, info.time.text(0), begin, path);
-  return {
-      0, 0,
-      fmt::format("accepted  {}: the training part has changed; {} was written by a version that does not "
-                  "say what it was\nwarning   scaling, cycle and trend are computed anew from the changed "
-                  "data, and the model knows others\n",
-                  info.path, path)};
+  return {0, 0,
+          fmt::format("accepted  {}: the training part has changed; {} was written by an old version that "
+                      "did not keep it\nwarning   scaling, cycle and trend are computed anew from the "
+                      "changed data, and differ from those of the training\n",
+                      info.path, path)};
 }
 
 template <class T>
@@ -112,13 +111,14 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
     if (!metadata.is_object()) metadata = nlohmann::json::object();
     const Index nodes = metadata.value("nodes", domain_.nodes());
     if (nodes != domain_.nodes())
-      user_error("{}: {} nodes{}, but {} was trained on {}; train anew", domain_.info.path, domain_.nodes(),
-                 config_->data.nodes == "all" ? "" : " have a value at some step", path, nodes);
+      user_error("{}: has {} nodes{}, but {} was trained on {}. Train anew", domain_.info.path,
+                 domain_.nodes(), config_->data.nodes == "all" ? "" : " have a value at some step", path,
+                 nodes);
     const std::string trained = metadata.value("training_hash", "");
     if (trained.empty() && other_file)
       fmt::print(
           stderr,
-          "rossby: warning: {} does not say what it was trained on: nothing tells whether {} goes with it\n",
+          "rossby: warning: {} does not record its training data, so that {} cannot be compared with them\n",
           path, domain_.info.path);
     const bool differs = !trained.empty() && trained != training_hash();
     if (accepts && differs)
@@ -127,7 +127,7 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
       changes.text = "accepted  no step of the training part has changed\n";
     else if (differs)
       user_error(
-          "{}: the training part ({} to {}) is not what {} was trained on; restore the data, accept what has "
+          "{}: the training part ({} to {}) is not what {} was trained on. Restore the data, accept what has "
           "changed with --accept-changed-data, or train anew",
           domain_.info.path, domain_.info.time.text(domain_.split.train.first),
           domain_.info.time.text(domain_.split.train.last - 1), path);
@@ -201,21 +201,23 @@ std::string ModelRun<T>::start_from(const std::string& run) {
                  : std::string();
     };
     if (const std::string model = said("model"); model != config_->model.name)
-      user_error("train.from: {} holds a model \"{}\", but model.name is \"{}\"", path, model,
-                 config_->model.name);
+      user_error("train.from: {} has a model \"{}\", but model.name is \"{}\". Set the same model", path,
+                 model, config_->model.name);
     for (const Parameter<T>* parameter : parameters()) {
       const bool by_node = parameter->placement != Placement::replicated;
       if (by_node && stored.nodes != domain_.nodes())
-        user_error("train.from: {} has {} nodes, {} has {}; \"{}\" has values of each node", path,
-                   stored.nodes, domain_.info.path, domain_.nodes(), parameter->name);
+        user_error(
+            "train.from: {} has {} nodes, but {} has {}, and a model \"{}\" has parameters of each node. Use "
+            "the same nodes",
+            path, stored.nodes, domain_.info.path, domain_.nodes(), parameter->name);
       if (by_node && !said("node_hash").empty() && said("node_hash") != node_hash(domain_))
         user_error("train.from: {} was trained on other nodes than those of {}, or on another order of them",
                    path, domain_.info.path);
       if (parameter->name != "factors") continue;
       if (!said("first_time").empty() && said("first_time") != domain_.info.time.text(0))
         user_error(
-            "train.from: {} begins at {}, but {} at {}: latents belong to steps, so begin both alike "
-            "(data.first_step)",
+            "train.from: {} begins at {}, but {} at {}. Latents belong to time steps, so begin both at the "
+            "same step (data.first_step)",
             path, said("first_time"), domain_.info.path, domain_.info.time.text(0));
       for (const StoredArray& array : stored.arrays)
         if (array.name == "factors") latents = array.extents[0];
@@ -240,9 +242,8 @@ std::string ModelRun<T>::start_from(const std::string& run) {
     if (said("first_time") == domain_.info.time.text(0) &&
         metadata.value("training_steps", Index{0}) > domain_.split.train.last)
       remark += fmt::format(
-          "\nwarning   {} was trained on steps up to {}, of which some are held out here: errors of "
-          "validation and "
-          "test part are too small",
+          "\nwarning   {} was trained on steps up to {}, and this run holds some of them out: errors of "
+          "validation and test part are too small",
           path,
           domain_.info.time.text(
               std::min(metadata["training_steps"].template get<Index>(), domain_.info.steps) - 1));

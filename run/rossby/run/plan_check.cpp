@@ -20,7 +20,7 @@ TrainingPlan read_plan(const std::string& run) {
   const std::string file = plan_file_of(run);
   std::error_code code;
   if (!std::filesystem::exists(file, code))
-    user_error("{}: cannot be read; a run has one that was started with rossby train --machine", file);
+    user_error("{}: cannot be read. Only runs of rossby train --machine have this file", file);
   const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
   return plan_of(json, file);

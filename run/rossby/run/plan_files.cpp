@@ -197,10 +197,10 @@ std::vector<std::string> caveat_lines(const Prediction& p) {
   std::vector<std::string> lines;
   const auto far = [&](double share, const char* what) {
     if (share > far_share_told)
-      lines.push_back(fmt::format(
-          "{:.0f} % of {} are calls far from all that were measured: measure the training itself (rossby "
-          "calibrate --config)",
-          100 * share, what));
+      lines.push_back(
+          fmt::format("{:.0f} % of {} are calls far from all that were measured. Measure the training itself "
+                      "(rossby calibrate --config)",
+                      100 * share, what));
   };
   far(p.far_share, "it");
   far(p.validation_far_share, "a validation");
@@ -209,10 +209,10 @@ std::vector<std::string> caveat_lines(const Prediction& p) {
         "never measured, taken from what is nearest (bandwidth and flops, messages within a host): {}",
         fmt::join(p.unmeasured, ", ")));
   if (!p.left_out.empty())
-    lines.push_back(fmt::format(
-        "never measured, taken to take no time: {}; run all of 'rossby calibrate', on two ranks or more for "
-        "several",
-        fmt::join(p.left_out, ", ")));
+    lines.push_back(
+        fmt::format("never measured, taken to take no time: {}. Run all of 'rossby calibrate', on two ranks "
+                    "or more for several",
+                    fmt::join(p.left_out, ", ")));
   return lines;
 }
 

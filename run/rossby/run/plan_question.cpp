@@ -29,7 +29,7 @@ double factor_of(const std::string& text, const std::string& all) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || !(value > 0) || !std::isfinite(value))
-    user_error("--what-if {}: \"{}\" is no factor above 0, as 2x", all, text);
+    user_error("--what-if {}: \"{}\" is not a factor above 0. Write it like 2x", all, text);
   return value;
 }
 
@@ -72,8 +72,8 @@ WhatIf what_if_of(const std::string& text) {
       asked.settings.push_back("model.precision=" + value);
     else
       user_error(
-          "--what-if {}: \"{}\" is none of network=2x, latency=2x, memory=2x, compute=2x, transfer=2x, "
-          "precision=float|double|bf16, products=tf32|bf16, gpu=MACHINE.json",
+          "--what-if {}: \"{}\" is unknown. Use network=2x, latency=2x, memory=2x, compute=2x, transfer=2x, "
+          "precision=float|double|bf16, products=tf32|bf16 or gpu=MACHINE.json",
           text, part);
   }
   return asked;
@@ -83,7 +83,9 @@ WhatIf what_if_of(const std::string& text) {
 MachineProfile other_machine(const MachineProfile& profile, WhatIf& asked) {
   if (asked.gpu.empty()) return what_if(profile, asked.factors);
   const MachineProfile other = read_profile(asked.gpu);
-  if (other.device.name.empty()) user_error("--what-if gpu={}: it was measured without a GPU", asked.gpu);
+  if (other.device.name.empty())
+    user_error("--what-if gpu={}: this machine was measured without a GPU. Name another machine file",
+               asked.gpu);
   const bool simulated = other.device.name == simulated_device;
   asked.settings.emplace_back(simulated ? "parallel.device=simulated" : "parallel.device=cuda");
   return what_if(with_devices_of(profile, other), asked.factors);
@@ -96,12 +98,15 @@ void check_what_if(const PlanQuestion& question, const WhatIf& asked, const Mach
   const Config config = planned_config(Config::load(question.config, sets), there);
   if (config.parallel.products != "model" && config.parallel.device == "cpu" &&
       question.what_if.find("products=") != std::string::npos)
-    user_error("--what-if {}: only GPUs round operands of products, and this training is planned on CPUs",
-               question.what_if);
+    user_error(
+        "--what-if {}: only GPUs round the operands of products, but this training is planned on CPUs. Leave "
+        "it out",
+        question.what_if);
   const bool host = config.parallel.device == "cpu";
   if (asked.factors.transfer != 1 && host)
-    user_error("--what-if {}: nothing travels to devices, as this training is planned on CPUs",
-               question.what_if);
+    user_error(
+        "--what-if {}: this training is planned on CPUs, so that nothing is copied to devices. Leave it out",
+        question.what_if);
   const auto lacks = [&](const char* kind) {
     return std::none_of(there.rates.begin(), there.rates.end(),
                         [&](const RateSample& rate) { return rate.kind == kind; });
@@ -109,7 +114,7 @@ void check_what_if(const PlanQuestion& question, const WhatIf& asked, const Mach
   if ((asked.factors.memory != 1 && lacks(host ? "stream" : "device_stream")) ||
       (asked.factors.compute != 1 && lacks(host ? "gemm" : "device_gemm")))
     user_error(
-        "--what-if {}: {} has no rates of memory and products, by which calls are split; measure them with "
+        "--what-if {}: {} has no rates of memory and products, by which calls are split. Measure them with "
         "'rossby calibrate --only {}'",
         question.what_if, question.machine, host ? "rates" : "device");
 }
@@ -123,7 +128,7 @@ class Plans {
         auto varied = varied_key(text);
         for (const auto& [key, values] : space_.vary)
           if (key == varied.first)
-            user_error("--vary {}: {} is given twice; name all values at once", text, key);
+            user_error("--vary {}: {} is given twice. Name all values at once", text, key);
         space_.vary.push_back(std::move(varied));
       }
     });

@@ -262,8 +262,8 @@ Config planned_config(const Config& config, const MachineProfile& profile) {
   if (asked == "auto") return with(any && !simulated ? "cuda" : "cpu");
   if ((asked == "cuda" && (!any || simulated)) || (asked == "simulated" && !simulated))
     user_error(
-        "parallel.device = \"{}\": the machine was measured without: run 'rossby calibrate --device {}' "
-        "where there is one",
+        "parallel.device = \"{}\", but the machine was measured without it. Run 'rossby calibrate --device "
+        "{}' on such a host",
         asked, asked);
   return config;
 }

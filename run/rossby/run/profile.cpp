@@ -39,16 +39,19 @@ ProfileBudget budget_of(const std::string& text) {
   char* end = nullptr;
   const double percent = std::strtod(text.c_str(), &end);
   if (end != text.c_str() + text.size() - 1 || !(percent > 0) || percent > 100)
-    user_error("--budget {}: give a share above 0 % and up to 100 %, as 3%, or a time, as 10m", text);
+    user_error(
+        "--budget {} is neither a share nor a time. Write a share of at most 100 % like 3%, or a time like "
+        "10m",
+        text);
   return {percent / 100, 0};
 }
 
 /// The directory of profiles, made if it is not there, with its lock. Rank 0's.
 RunDirectory hold(const std::string& directory) {
-  if (directory.empty()) user_error("no directory is given for the profile (-o DIR)");
+  if (directory.empty()) user_error("the directory for the profile is missing. Give -o DIR");
   for (const char* other : {"config.toml", "average.json"})
     if (std::filesystem::exists(directory + "/" + other))
-      user_error("{}: holds {}, so that it is no directory of a profile; choose another one with -o",
+      user_error("{}: contains {}, so that it is not the directory of a profile. Choose another one with -o",
                  directory, other);
   return RunDirectory::create(directory);
 }
@@ -114,11 +117,11 @@ class Search {
       }
       if (part.empty())
         user_error(
-            "{}: there is no validation part to compare candidates on; set split.validation, or --folds 5",
+            "{}: there is no validation part to compare candidates on. Set split.validation, or --folds 5",
             domain.info.path);
       if (origins == 0)
         user_error(
-            "{}: the validation part has {} steps, fewer than window.outputs = {}; lengthen it with "
+            "{}: the validation part has {} steps, fewer than window.outputs = {}. Lengthen it with "
             "split.validation, or set --folds",
             domain.info.path, part.size(), horizons);
     });
@@ -143,7 +146,7 @@ class Search {
       if (state_.rungs.empty()) state_.budget = options_.budget, state_.timed = budget_.share == 0;
       if (state_.question != question || state_.budget != options_.budget)
         user_error(
-            "{}: a profile with other data, settings, candidates, budget, seed or number of ranks; profile "
+            "{}: this profile has other data, settings, candidates, budget, seed or number of ranks. Profile "
             "into another directory with -o, or remove this one",
             options_.directory);
       return;

@@ -42,8 +42,8 @@ ProfiledCandidate candidate_of(const std::vector<Setting>& settings, const std::
       candidate.all_ranks = true;
     } else if (setting.key.find('.') == std::string::npos) {
       user_error(
-          "{}:{}: {} is not for a candidate, which has name = \"…\", ranks = \"all\" and settings of a "
-          "configuration, as model.name = \"gru\"",
+          "{}:{}: {} is not a key of a candidate. Candidates have name = \"…\", ranks = \"all\" and settings "
+          "such as model.name = \"gru\"",
           origin, setting.line, setting.key);
     } else {
       candidate.settings.push_back(fmt::format("{}={}", setting.key, detail::literal_of(setting.value)));
@@ -78,15 +78,17 @@ std::vector<ProfiledCandidate> built_in() {
 
 std::vector<ProfiledCandidate> from_file(const std::string& path) {
   const std::vector<ProfiledCandidate> all = candidates_of(read_text(path), path);
-  if (all.empty()) user_error("{}: has no table [[candidate]]", path);
+  if (all.empty()) user_error("{}: there is no table [[candidate]]. Add one for each candidate", path);
   constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   for (std::size_t k = 0; k < all.size(); ++k) {
     const std::string& name = all[k].name;
     if (name.empty() || name.front() == '.' || name.find_first_not_of(letters) != std::string::npos)
-      user_error("{}: candidate {} needs a name of letters, digits, '.', '_' and '-', as name = \"gru-wide\"",
-                 path, k + 1);
+      user_error(
+          "{}: candidate {} has no valid name. Use letters, digits, '.', '_' and '-', like name = "
+          "\"gru-wide\"",
+          path, k + 1);
     for (std::size_t j = 0; j < k; ++j)
-      if (all[j].name == name) user_error("{}: two candidates are called {}; rename one", path, name);
+      if (all[j].name == name) user_error("{}: two candidates have the name {}. Rename one", path, name);
   }
   return all;
 }
@@ -103,14 +105,16 @@ std::vector<ProfiledCandidate> from_list(const std::string& list) {
     if (chosen.size() == before) {
       std::vector<std::string> names;
       for (const ProfiledCandidate& one : all) names.push_back(one.name);
-      user_error("--candidates: \"{}\" is no model and no candidate, which are {}; or name a file, *.toml",
-                 word, fmt::join(names, ", "));
+      user_error(
+          "--candidates: \"{}\" is neither a model nor a candidate. Choose from {}, or name a file, *.toml",
+          word, fmt::join(names, ", "));
     }
     begin = end + 1;
   }
   for (std::size_t k = 0; k < chosen.size(); ++k)
     for (std::size_t j = 0; j < k; ++j)
-      if (chosen[j].name == chosen[k].name) user_error("--candidates: {} is there twice", chosen[k].name);
+      if (chosen[j].name == chosen[k].name)
+        user_error("--candidates: {} is named twice. Name it once", chosen[k].name);
   return chosen;
 }
 

@@ -101,7 +101,7 @@ void plan_search(ProfileState& state, const ProfileBudget& budget) {
   state.allowed = budget.share > 0 ? budget.share * state.complete : budget.seconds * state.ranks;
   if (const double least = first + beside; least > state.allowed)
     user_error(
-        "--budget {} is below what {} steps of each of {} candidates take; give {} or more, or name fewer "
+        "--budget {} is too small for {} steps of each of {} candidates. Give at least {}, or name fewer "
         "with --candidates",
         state.budget, trial_steps, costs.size(),
         state.timed ? seconds_text(std::ceil(least / state.ranks))

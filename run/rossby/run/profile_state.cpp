@@ -189,7 +189,7 @@ ProfileState profile_from_text(const std::string& text, const std::string& origi
     predict(state);
     return state;
   } catch (const Json::exception& error) {
-    user_error("{}: not what 'rossby profile' writes ({}); remove it, or profile into another directory",
+    user_error("{}: not what 'rossby profile' writes ({}). Remove it, or profile into another directory",
                origin, error.what());
   }
 }

@@ -18,18 +18,16 @@ using Json = nlohmann::ordered_json;
 
 void check_refit(const Config& config) {
   if (config.split.folds > 0)
-    user_error("train.refit and split.folds = {}: a fold has no training of its own; leave one of them out",
-               config.split.folds);
+    user_error("train.refit does not work with split.folds = {}. Leave one of them out", config.split.folds);
   if (config.split.validation == "0")
-    user_error("train.refit chooses the epochs by the validation part; set split.validation");
+    user_error("train.refit chooses the epochs by the validation part. Set split.validation");
   if (config.train.keep == "last" || config.schedule.metric == "train")
-    user_error("train.refit takes the epochs of the best state by validation; leave {} out",
+    user_error("train.refit uses the epochs of the best state by validation. Leave {} out",
                config.train.keep == "last" ? "train.keep = \"last\"" : "schedule.metric = \"train\"");
   if (config.schedule.name == "plateau")
     user_error(
         "train.refit and schedule.name = \"plateau\": rates that follow the validation error cannot be "
-        "repeated "
-        "without it; use constant, cosine, linear or step");
+        "repeated without it. Use constant, cosine, linear or step");
 }
 
 /// What the second training does otherwise, from the metadata of the first one's state.
@@ -37,7 +35,11 @@ std::vector<std::string> settings_after(const Config& config, const std::string&
   const Json chosen = Json::parse(read_state_metadata(state));
   const auto count = [&](const char* name) { return chosen.at(name).get<Index>(); };
   const Index best = count("best_epoch") + 1;
-  if (best < 1) user_error("{}: no epoch had a validation error; train.refit cannot choose by it", state);
+  if (best < 1)
+    user_error(
+        "{}: no epoch has a validation error, so that train.refit cannot choose the epochs. Check "
+        "split.validation",
+        state);
   std::vector<std::string> sets = {
       "train.refit=false",
       "train.keep=last",
@@ -62,8 +64,8 @@ Trained refit(const Communicator& comm, const Config& config, const TrainOptions
   const std::string once = "train.refit=false", state = state_file_of(first.run);
   if (options.write_state && !agree(comm, [&] { return std::filesystem::exists(state); }))
     user_error(
-        "{}: the training that chooses the epochs has not ended; --write-state --run {} of the same "
-        "configuration without train.refit writes its state",
+        "{}: the training that chooses the epochs has not ended. To write its state, run the same "
+        "configuration without train.refit with --write-state --run {}",
         options.run, first.run);
   first.write_state = false;
   if (speaks) fmt::print("refit     the epochs are chosen in {}\n", first.run);

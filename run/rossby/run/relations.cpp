@@ -33,7 +33,7 @@ Index node_at(const Domain& domain, const std::string& text) {
   const auto of_file = [&](Index place) {
     const auto at = std::lower_bound(domain.file_node.begin(), domain.file_node.end(), place);
     if (at == domain.file_node.end() || *at != place)
-      user_error("--place {}: this node has no values in {}; name another one", text, domain.info.path);
+      user_error("--place {}: this node has no values in {}. Name another one", text, domain.info.path);
     return at - domain.file_node.begin();
   };
   if (const auto label = std::find(labels.begin(), labels.end(), text); label != labels.end())
@@ -54,7 +54,7 @@ Index node_at(const Domain& domain, const std::string& text) {
   }
   Index place = 0;
   if (parse_whole(text, place) && place >= 0 && place < domain.info.file_nodes) return of_file(place);
-  user_error("--place {}: no such node in {}; give an id, a number below {}{}", text, domain.info.path,
+  user_error("--place {}: no such node in {}. Give an id, a number below {}{}", text, domain.info.path,
              domain.info.file_nodes, domain.latitude.empty() ? "" : " or latitude,longitude");
 }
 
@@ -130,8 +130,9 @@ std::string relations_of_run(const Communicator& comm, const OpenRun& open, cons
   RelationLayout layout = agree(comm, [&] {
     if (learned.empty())
       user_error(
-          "this {} has learned no relations between nodes; an stnn with relation.discover, relation.mode = "
-          "\"refine\" or relation.self does, and a graph_wavenet with model.adaptive",
+          "this {} has no learned relations between nodes. They are learned by an stnn with "
+          "relation.discover, relation.mode = \"refine\" or relation.self, and by a graph_wavenet with "
+          "model.adaptive",
           open.config.model.name);
     return nodes_layout(domain);
   });

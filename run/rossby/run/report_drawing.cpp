@@ -80,10 +80,10 @@ Drawing find_drawing(std::span<const std::string> modules) {
   for (const std::string& module : modules) packages += " python3-" + lower_case(module);
   if (found.folder.empty())
     found.missing =
-        "the scripts that draw are not installed; name their folder, jobscripts/report, with ROSSBY_REPORT";
+        "the scripts that draw were not found. Name their folder, jobscripts/report, with ROSSBY_REPORT";
   else if (found.python.empty())
     found.missing =
-        fmt::format("no Python with {} is found: apt-get install{}, or name one with ROSSBY_PYTHON",
+        fmt::format("no Python with {} was found. Run apt-get install{}, or name a Python with ROSSBY_PYTHON",
                     fmt::join(modules, " and "), packages);
   return found;
 }
@@ -95,7 +95,7 @@ Drawn draw_report(const Drawing& drawing, std::span<const std::string> words) {
   const OwnFile printed, errors;
   const auto [status, signalled] =
       run_command(fmt::format("{} >{} 2>{}", command, quoted(printed.path), quoted(errors.path)));
-  if (signalled != 0) user_error("left by signal {} while {} drew", signalled, drawing.python);
+  if (signalled != 0) user_error("stopped by signal {} while {} drew", signalled, drawing.python);
   if (exit_code(status) != 0) {
     const std::string line = last_line(read_text(errors.path));
     return {"", line.empty() ? fmt::format("{} could not draw", drawing.python) : line};

@@ -115,11 +115,11 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
     refuse_to_replace(asked, inputs);
     const std::string checkpoints = std::filesystem::path(state).parent_path().string();
     if (std::error_code code; std::filesystem::equivalent(folder.empty() ? "." : folder, checkpoints, code))
-      user_error("{}: the run keeps its checkpoints in this folder; name a file elsewhere with -o", asked);
+      user_error("{}: the run keeps its checkpoints in this folder. Name a file elsewhere with -o", asked);
     return asked;
   }
   if (!directory->writable() || ::access(directory->path().c_str(), W_OK) != 0)
-    user_error("{}: you cannot write into this run directory; name a file with --output", directory->path());
+    user_error("{}: you cannot write into this run directory. Name a file with --output", directory->path());
   return usual;
 }
 
@@ -136,11 +136,10 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     if (!std::filesystem::exists(run.state)) {
       if (!CheckpointFolder(checkpoint_folder_of(path)).newest_first().empty())
         user_error(
-            "{}: the training has not ended, so that there is no {}; start it again, or write the state of "
-            "its newest "
-            "checkpoint: rossby train {} --run {} --write-state",
+            "{}: the training has not ended, and there is no {}. Start it again, or write the state of its "
+            "newest checkpoint: rossby train {} --run {} --write-state",
             path, run.state, quoted(path + "/config.toml"), quoted(path));
-      user_error("{} has no trained state ({} is missing): train it first", path, run.state);
+      user_error("{} has no trained state ({} is missing). Train it first", path, run.state);
     }
     return read_state_metadata(run.state);
   });
@@ -160,7 +159,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
         return names_file(difference) || cuts_batches(trained, difference);
       });
       if (!edited.empty())
-        user_error("{} was changed after the training: {}; set it back, or train anew", file,
+        user_error("{} was changed after the training: {}. Set it back, or train anew", file,
                    fmt::join(edited, "; "));
     }
     run.trained_on = trained.data.file;
@@ -171,8 +170,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
              (difference.starts_with("split.test:") && !state.parts.empty());
     };
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
-      if (!of_evaluation(difference))
-        user_error("--set would make another model than the one in {}: {}", path, difference);
+      if (!of_evaluation(difference)) user_error("--set would change the model of {}: {}", path, difference);
     all.insert(all.end(), state.parts.begin(), state.parts.end());
     const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");
@@ -197,7 +195,8 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     run.config = run.config.with({&rest, 1});
     run.config.data = begun;
     run.remark += fmt::format(
-        "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
+        "split.test = \"{}\" is a share of another file: all steps after the validation part are the test "
+        "part\n",
         share);
   }
   keep_cycle(run.config, state.cycle);

@@ -31,7 +31,8 @@ std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& 
         plan->asynchronous = plan_asynchronous(*plan, machine.profile, config);
     } catch (const UserError& error) {  // of all ranks alike
       if (!resumes) throw;
-      if (comm.rank() == 0 && options.prints) fmt::print("warning   not predicted: {}\n", error.what());
+      if (comm.rank() == 0 && options.prints)
+        fmt::print("warning   the time was not predicted: {}\n", error.what());
     }
   }
   forget_peak_resident();  // of the plan: the training's own is measured

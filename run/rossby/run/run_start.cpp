@@ -35,7 +35,7 @@ RunStart look_at_run(const Communicator& comm, const TrainOptions& options) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (std::filesystem::exists(options.run + "/average.json"))
-      user_error("{} holds an average of forecasters: choose another --run directory", options.run);
+      user_error("{} contains an average of forecasters. Choose another --run directory", options.run);
     const bool is_run = std::filesystem::exists(options.run + "/config.toml");
     if (is_run) start.directory = RunDirectory::open(options.run);
     start.older = folder.newest_first();
@@ -44,25 +44,29 @@ RunStart look_at_run(const Communicator& comm, const TrainOptions& options) {
     const bool named = options.resume != "auto" && options.resume != "never";
     if (named) (void)read_checkpoint(options.resume);
     if (named && is_run && !is_file_of(options.resume, checkpoint_folder_of(options.run)) && start.held)
-      user_error("{} holds a run that {} is not of: choose another --run directory", options.run,
-                 options.resume);
+      user_error(
+          "{} already contains another run, and checkpoint {} does not belong to it. Choose another --run "
+          "directory",
+          options.run, options.resume);
     if (named)
       start.older = {options.resume};
     else if (options.resume == "never" && start.held)
-      user_error("{} already holds a run: choose another --run directory, or go on with it (--resume auto)",
-                 options.run);
+      user_error(
+          "{} already contains a run. Choose another --run directory, or go on with this run (--resume auto)",
+          options.run);
     else if (trained && start.older.empty())
       user_error(
-          "{} already holds a run without checkpoints: choose another --run directory, or remove this one",
+          "{} already contains a run without checkpoints. Choose another --run directory, or remove this one",
           options.run);
   });
   const bool any = !broadcast(comm, start.older.empty() ? "" : "some").empty();
   start.checkpoint = next_checkpoint(comm, start.older);
   if (options.write_state && !any)
-    user_error("{}: no checkpoint to write a state from; train without --write-state",
+    user_error("{}: there is no checkpoint whose state could be written. Train without --write-state",
                checkpoint_folder_of(options.run));
   if (any && !start.checkpoint)
-    user_error("{}: no checkpoint is good; remove them to start anew", checkpoint_folder_of(options.run));
+    user_error("{}: all checkpoints are damaged. Remove them to start anew",
+               checkpoint_folder_of(options.run));
   return start;
 }
 
@@ -74,7 +78,7 @@ void prepare_run(RunStart& start, const Config& config, const std::string& run) 
                        !CheckpointFolder(checkpoint_folder_of(run)).newest_first().empty();
     if (holds && !start.held)
       user_error(
-          "{}: another start has trained a run in it meanwhile; choose another --run directory, or start "
+          "{}: another process has meanwhile trained a run in it. Choose another --run directory, or start "
           "again to go on with it",
           run);
   }
@@ -93,7 +97,8 @@ void expect_shared_run(const Communicator& comm, const std::string& run) {
     const std::string folder = checkpoint_folder_of(run);
     for (int tries = 0; !std::filesystem::is_directory(folder); ++tries) {
       if (tries == 50)
-        user_error("{}: no such directory here: all ranks need to see the run directory", folder);
+        user_error("{}: the directory does not exist on this host. All ranks need to see the run directory",
+                   folder);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   });

@@ -298,10 +298,10 @@ StudyFile read_study_file(const std::string& folder) {
 ScalingRuns read_scaling_runs(const std::string& folder) {
   std::error_code code;
   if (!fs::is_directory(folder, code))
-    user_error("{}: no such folder; give the one that run directories lie in", folder);
+    user_error("{}: no such folder. Give the one that run directories lie in", folder);
   if (const std::string why = no_look_into(folder); !why.empty()) user_error("{}: {}", folder, why);
   if (fs::exists(folder + "/metrics.jsonl", code))
-    user_error("{} is a run directory itself; give the folder that the runs of a study lie in", folder);
+    user_error("{} is a run directory itself. Give the folder that the runs of a study lie in", folder);
   ScalingRuns all;
   all.folder = plain(folder);
   Found found;

@@ -37,7 +37,7 @@ std::vector<double> row_values(const Domain& domain, const std::string& option, 
 void add_times(Slices& slices, const TimeAxis& time, const std::string& by) {
   if (by.empty()) return;
   if (!time.dated())
-    user_error("--by {}: the time axis of the data has no dates; leave it out, or give the axis dates", by);
+    user_error("--by {}: the time axis of the data has no dates. Leave it out, or give the axis dates", by);
   slices.time_kind = by;
   const auto hour_of = [&](Index step) {
     // Half a second of slack: stamps may be rounded.
@@ -49,7 +49,7 @@ void add_times(Slices& slices, const TimeAxis& time, const std::string& by) {
     const int first = by == "month" ? 1 : 0, count = by == "month" ? 12 : 24;
     for (int k = first; k < first + count; ++k) slices.times.push_back(fmt::format("{:02}", k));
   } else {
-    user_error("--by {}: it is season, month or hour", by);
+    user_error("--by {} is unknown. Use season, month or hour", by);
   }
   for (Index step = 0; step < time.size(); ++step)
     slices.time_of_step.push_back(by == "hour"    ? hour_of(step)
@@ -74,10 +74,10 @@ std::optional<std::vector<double>> numbers_of(const std::string& text) {
 std::vector<std::uint8_t> inside_box(const Domain& domain, const std::string& option,
                                      const std::vector<double>& box) {
   if (box.size() != 4)
-    user_error("{}: {} numbers; a box has lat_min,lat_max,lon_min,lon_max", option, box.size());
+    user_error("{}: the box has {} numbers. Write lat_min,lat_max,lon_min,lon_max", option, box.size());
   if (box[0] > box[1]) user_error("{}: lat_min is above lat_max", option);
   if (domain.latitude.empty() || domain.longitude.empty())
-    user_error("{}: the data have no latitudes and longitudes of their nodes; name a mask variable", option);
+    user_error("{}: the data have no latitudes and longitudes of their nodes. Name a mask variable", option);
   const auto around = [](double degrees) {
     const double rest = std::fmod(degrees, 360.0);
     return rest < 0 ? rest + 360 : rest;
@@ -95,10 +95,10 @@ void add_region(Slices& slices, const Domain& domain, const std::string& text) {
   const std::string option = "--region " + text;
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    user_error("{}: it is NAME=lat_min,lat_max,lon_min,lon_max or NAME=VARIABLE", option);
+    user_error("{}: not a region. Write NAME=lat_min,lat_max,lon_min,lon_max or NAME=VARIABLE", option);
   const std::string name = text.substr(0, equals), what = text.substr(equals + 1);
   if (std::count(slices.regions.begin(), slices.regions.end(), name) > 0)
-    user_error("{}: a region of that name is there already", option);
+    user_error("{}: two regions have this name. Rename one", option);
   slices.regions.push_back(name);
   if (const auto box = numbers_of(what)) {
     slices.inside.push_back(inside_box(domain, option, *box));
@@ -116,7 +116,7 @@ Slices make_slices(const Domain& domain, const std::string& weights, const std::
   Slices slices;
   if (weights == "area") {
     if (domain.latitude.empty())
-      user_error("--weights area: the data have no latitudes of their nodes; name a variable with weights");
+      user_error("--weights area: the data have no latitudes of their nodes. Name a variable with weights");
     for (const GlobalRow row : domain.rows)
       slices.weights.push_back(
           std::max(0.0, std::cos(domain.latitude[row_index(row)] * std::numbers::pi / 180)));
@@ -124,8 +124,8 @@ Slices make_slices(const Domain& domain, const std::string& weights, const std::
     slices.weights = row_values(domain, "--weights " + weights, weights);
     for (const double w : slices.weights)
       if (!std::isfinite(w) || w < 0)
-        user_error("--weights {}: a node that is forecast has {}; weights are numbers of 0 or more", weights,
-                   w);
+        user_error("--weights {}: a forecast node has {}, but weights have to be numbers of at least 0",
+                   weights, w);
   }
   add_times(slices, domain.info.time, by);
   for (const std::string& region : regions) add_region(slices, domain, region);
@@ -142,7 +142,8 @@ void expect_nodes(const Communicator& comm, const Slices& slices) {
   reducer.sum(std::span<double>(weighted));
   if (weighted[0] > 0 && !(sums[0] > 0)) user_error("--weights: all weights are 0");
   for (std::size_t k = 1; k < sums.size(); ++k)
-    if (sums[k] == 0) user_error("--region {}: no node of the run lies in it", slices.regions[k - 1]);
+    if (sums[k] == 0)
+      user_error("--region {}: no node of the run lies in this region", slices.regions[k - 1]);
 }
 
 }  // namespace rossby

@@ -21,7 +21,8 @@ void StnnRun<T>::start(Purpose purpose) {
   if (stnn_settings(*config_).start == "data") {
     if (domain_.info.features != stnn_settings(*config_).latent)
       user_error(
-          "model.start = \"data\" needs model.latent = features, but latent is {} and the series has {}",
+          "model.start = \"data\" needs as many latents as features, but model.latent is {} and the series "
+          "has {}. Set model.latent",
           stnn_settings(*config_).latent, domain_.info.features);
     start.data = &series_;
     start.learned = learned_steps(domain_.split);  // a fold that is held out is not for training to see

@@ -155,7 +155,7 @@ void StnnRun<T>::check_validation() const {
   if (part.empty() || !watches_validation(*config_) || validation_fits()) return;
   user_error(
       "schedule.metric = \"validation\" has nothing to watch: the validation part has {} steps, fewer than "
-      "evaluate.horizons = {}; lower that, lengthen the part with split.validation, or set validation.kind = "
+      "evaluate.horizons = {}. Lower that, lengthen the part with split.validation, or set validation.kind = "
       "\"rollout\" or schedule.metric = \"train\"",
       part.size(), task_options(*config_).horizons);
 }

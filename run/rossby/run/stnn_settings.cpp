@@ -25,7 +25,7 @@ double discover_start(const Config& config, Index nodes) {
     used = 0;
   }
   if (text.empty() || used != text.size() || !std::isfinite(value))
-    user_error("relation.discover_start = \"{}\" must be \"1/n\" or a number", text);
+    user_error("relation.discover_start = \"{}\" is not a number. Set \"1/n\" or a number", text);
   return value;
 }
 
@@ -113,7 +113,8 @@ void check_starts(const Config& config, Index nodes) {
     if (kept > 0 && (kept < 1 || decays)) return;
     const bool rounded = kept != value && (kept == 0 || kept == 1);
     user_error(
-        "{} = {}{}: weights that start there never learn, as they are clamped to 0 … 1; give one in between",
+        "{} = {}{}: weights with this initial value never change, because they are clamped to 0 … 1. Give a "
+        "number in between",
         key, value, rounded ? fmt::format(" (rounded to {})", kept) : "");
   };
   if (config.relation.graph != "none" && config.relation.mode == "refine")
@@ -126,17 +127,15 @@ void check_starts(const Config& config, Index nodes) {
 void check_rates(const Config& config) {
   if (config.optimiser.lr_scaling != "none")
     user_error(
-        "optimiser.lr_scaling = \"{}\" is for forecasters of windows, by window.batch; leave it out for "
-        "model.name = "
-        "\"stnn\"",
+        "optimiser.lr_scaling = \"{}\" works only with window models. Leave it out for model.name = \"stnn\"",
         config.optimiser.lr_scaling);
   const OptimiserSettings& rates = config.optimiser;
   for (const auto& [key, rate] :
        {std::pair{"optimiser.lr_z", rates.lr_z}, std::pair{"optimiser.lr_relation", rates.lr_relation}})
     if (rates.lr == 0 && rate > 0)
       user_error(
-          "{} = {} is a multiple of optimiser.lr, which the schedule moves and which is 0: nothing would "
-          "learn; give optimiser.lr a value above 0, however small",
+          "{} = {} is scaled with optimiser.lr, which is 0, so that nothing would learn. Set optimiser.lr to "
+          "a small value above 0",
           key, rate);
 }
 
@@ -243,7 +242,7 @@ BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
   batches.groups = grid.groups();
   batches.group = grid.group();
   if (batches.pairs && batches.joint)
-    user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
+    user_error("train.joint = true needs train.sampling = \"slabs\". Set one of them");
   return batches;
 }
 

@@ -61,11 +61,11 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
 std::string advice_for(StopReason over) {
   switch (over) {
     case StopReason::epochs:
-      return "; raise train.epochs to go on";
+      return ". Raise train.epochs to go on";
     case StopReason::early_stop:
-      return "; raise train.early_stop to go on";
+      return ". Raise train.early_stop to go on";
     case StopReason::time:
-      return "; raise train.max_seconds to go on";
+      return ". Raise train.max_seconds to go on";
     case StopReason::plateau:
     case StopReason::asked:
     case StopReason::paused:
@@ -93,7 +93,7 @@ std::string remarks_on_evaluation(const Communicator& comm, const Config& config
       return check_evaluation(config, domain);
     } catch (const UserError& error) {
       if (!resumes) throw;
-      return fmt::format("warning   evaluate would fail: {}\n", error.what());
+      return fmt::format("warning   rossby evaluate will fail: {}\n", error.what());
     }
   });
 }
@@ -245,7 +245,7 @@ double worst_peak_resident(Reducer& reducer) {
 Trained train(const Communicator& comm, const Config& config, const TrainOptions& options) {
   if (config.train.refit) {
     if (!options.record.empty() || !options.replay.empty())
-      user_error("train.refit trains twice, and --record and --replay are of one training; leave one out");
+      user_error("train.refit trains twice, but --record and --replay work with one training. Leave one out");
     return refit(comm, config, options);
   }
   return as_run(comm, [&](const Communicator& run) {

@@ -85,9 +85,8 @@ double stop_after_seconds(const Config& config) {
   const std::string& text = config.train.stop_after;
   if (!text.empty() && config.checkpoint.keep == 0)
     user_error(
-        "train.stop_after = \"{}\" (--stop-after) leaves with a checkpoint, and checkpoint.keep = 0 writes "
-        "none; "
-        "set checkpoint.keep to 1 or more",
+        "train.stop_after = \"{}\" (--stop-after) needs a checkpoint, but checkpoint.keep = 0 writes none. "
+        "Set checkpoint.keep to at least 1",
         text);
   return text.empty() ? 0 : parse_duration(text, "train.stop_after");
 }
@@ -322,10 +321,10 @@ std::string Training<T>::checkpoint_summary(double seconds) const {
 template <class T>
 void Training<T>::load(const Checkpoint& checkpoint) {
   if (const std::string hash = checkpoint.metadata->value("data_hash", ""); hash != run_->data_hash())
-    throw BadContinuation(fmt::format(
-        "{} was written with other data: its data_hash is {}, that of {} is {}; restore the data, or start a "
-        "new run from its weights (--from {})",
-        checkpoint.path, hash, run_->domain().info.path, run_->data_hash(), start_->run));
+    throw BadContinuation(
+        fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}. Restore the "
+                    "data, or start a new run from its weights (--from {})",
+                    checkpoint.path, hash, run_->domain().info.path, run_->data_hash(), start_->run));
   // It knows the shape of grids and what times stand for, which the other, of older checkpoints, does not.
   if (const std::string hash = checkpoint.metadata->value("training_hash", run_->training_hash());
       hash != run_->training_hash())
@@ -356,7 +355,7 @@ void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) 
     next = next_checkpoint(comm_, candidates);
   }
   if (!next)
-    user_error("{}: no checkpoint is good; remove them to start anew",
+    user_error("{}: all checkpoints are damaged. Remove them to start anew",
                std::filesystem::path(tried).parent_path().string());
   saved_ = next->path;
   cut_metrics();
@@ -381,10 +380,10 @@ void Training<T>::recover(const NotFinite& error) {
       candidates.erase(candidates.begin());
   auto checkpoint = may ? next_checkpoint(comm_, candidates) : std::nullopt;
   if (!checkpoint)
-    user_error("{}; {}; lower optimiser.lr or set optimiser.clip", what,
-               last.empty() ? fmt::format("there is no checkpoint{}",
+    user_error("{}. {}. Lower optimiser.lr, or set optimiser.clip", what,
+               last.empty() ? fmt::format("There is no checkpoint{}",
                                           may ? " to roll back to (checkpoint.every_steps writes them)" : "")
-                            : "the last good checkpoint is " + last);
+                            : "The last good checkpoint is " + last);
   rollbacks_ = at.rollbacks + 1;
   resume(std::move(*checkpoint), std::move(candidates));
   failed_step_ = at.steps;

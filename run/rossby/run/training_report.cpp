@@ -85,9 +85,8 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (!run.device()) describe_blas();
   if (!threads.empty())
     fmt::print(
-        "warning   ranks have different numbers of threads, and count as {} each in what is reported: {}; "
-        "set "
-        "OMP_NUM_THREADS or parallel.threads alike\n",
+        "warning   ranks have different numbers of threads, and reports assume {} on each: {}. Set the same "
+        "OMP_NUM_THREADS or parallel.threads on all ranks\n",
         run.exec().threads, threads);
   const std::string& graph = config.relation.graph;
   if (sums[2] == 0 && graph != "none" && !goes_without_graph(config) && config.relation.storage != "dense" &&
@@ -162,8 +161,8 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
         kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
   else if (result.epochs > 0 && kept_best)
     fmt::print(
-        "warning   {} was no finite number after any epoch: the state is that of the last one; a smaller "
-        "optimiser.lr may help\n",
+        "warning   {} was not finite after any epoch. The state of the last epoch is kept. Try a smaller "
+        "optimiser.lr\n",
         config.schedule.metric);
   fmt::print("state     {}\n", state_file_of(run));
 }

@@ -23,28 +23,26 @@ void check_inputs(const Config& config) {
                                     {"data.static", !config.data.fixed.empty()}})
     if (is_set && !windowed)
       user_error(
-          "{}: model.name = \"{}\" reads the series that it forecasts and nothing else; leave the key out, "
-          "or "
-          "choose a model of windows, such as dcrnn",
+          "{}: model.name = \"{}\" reads only the series that it forecasts. Leave the key out, or choose a "
+          "window model such as dcrnn",
           key, name);
   if (!windowed) return;
   const bool knows = model_named(name).reads_known;
   if (!knows && !config.data.known_inputs.empty())
     user_error(
         "data.known_inputs: model.name = \"{}\" does not read inputs of the steps that it forecasts (dcrnn "
-        "and "
-        "gru do); name them in data.inputs, of which it reads the past",
+        "and gru do). Name them in data.inputs, of which it reads the past",
         name);
   if (!config.window.known_times) return;
   if (!knows)
     user_error(
         "window.known_times = true: model.name = \"{}\" does not read inputs of the steps that it forecasts "
-        "(dcrnn and gru do); set it to false",
+        "(dcrnn and gru do). Set it to false",
         name);
   const WindowSettings& window = config.window;
   if (!window.time_of_day && !window.day_of_week && !window.day_of_year && window.holidays.empty())
     user_error(
-        "window.known_times = true: there are no time features; set window.time_of_day, window.day_of_week, "
+        "window.known_times = true: there are no time features. Set window.time_of_day, window.day_of_week, "
         "window.day_of_year or window.holidays");
 }
 
@@ -73,9 +71,8 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
   if (inputs.empty()) {
     if (behind > 0)
       user_error(
-          "the forecast reads data.known_inputs of its {} steps, {} of them behind the data, which end at "
-          "{}: "
-          "give these with --inputs FILE",
+          "the forecast reads data.known_inputs at its {} steps, but {} of them are after the end of the "
+          "data, {}. Give their values with --inputs FILE",
           steps, behind, time.text(last));
     std::vector<double> seen(static_cast<std::size_t>(steps * known));
     for (Index h = 0; h < steps; ++h)
@@ -84,7 +81,7 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
     block_reducer_.sum(std::span<double>(seen));
     if (const auto missing = std::ranges::find(seen, 0.0); missing != seen.end())
       user_error(
-          "{}: no node has a value of data.known_inputs at {}, which is forecast: give them with --inputs "
+          "{}: no node has a value of data.known_inputs at {}, which is forecast. Give them with --inputs "
           "FILE",
           domain_.info.path, time.text(origin + 1 + (missing - seen.begin()) / known));
     return;
@@ -103,7 +100,7 @@ void WindowRun<T>::fit_inputs(const std::vector<Index>& training, const FittedVa
   const std::size_t targets = domain_.info.variables.size();
   for (std::size_t v = 0; v < inputs.variables.size(); ++v)
     if (this->summaries_[targets + v].finite() == 0)
-      user_error("{}: variable {} has no value in the training part; leave it out of data.inputs",
+      user_error("{}: variable {} has no value in the training part. Leave it out of data.inputs",
                  domain_.info.path, inputs.variables[v].name);
   MpiReducer space(grid_.space()), groups(grid_.time());
   const auto fit_part = [&](Index first, Index channels) {
@@ -132,8 +129,8 @@ std::string WindowRun<T>::input_remarks() const {
     text += "warning   none of window.holidays is in the training part: the model learns nothing of them\n";
   if (!domain_.inputs.variables.empty() && !config_->data.null_value.empty())
     text += fmt::format(
-        "remark    data.null_value = {} is of what is forecast alone: inputs mark missing values by "
-        "_FillValue\n",
+        "remark    data.null_value = {} applies only to variables that are forecast: inputs mark missing "
+        "values by _FillValue\n",
         config_->data.null_value);
   return text;
 }
@@ -152,8 +149,8 @@ std::string unseen_rows(const CalendarPhases& phases, std::string_view table, co
   for (Index t = 0; t < split.steps; ++t) unseen += seen[row_of(t)] ? 0 : 1;
   if (unseen == 0) return "";
   return fmt::format(
-      "warning   model.{}_embedding: {} steps behind the training part are at times that it has none of, and "
-      "nothing is learned of them; 0 may do better\n",
+      "warning   model.{}_embedding: {} steps after the training part are at times that do not occur in it, "
+      "so that their vectors are not trained. Try 0\n",
       table, unseen);
 }
 

@@ -54,8 +54,8 @@ std::string different_units(const std::vector<SeriesVariable>& variables) {
   for (const SeriesVariable& v : variables)
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", v.name, v.units.empty() ? "1" : v.units);
   return fmt::format(
-      "warning   one loss in original units, of {}: variables with large values rule; bring them to units "
-      "in which their errors are alike, or train one at a time (data.variables)\n",
+      "warning   one loss in original units, of {}: variables with large values dominate. Convert them to "
+      "units with errors of similar size, or train one at a time (data.variables)\n",
       names);
 }
 
@@ -63,9 +63,8 @@ std::string different_units(const std::vector<SeriesVariable>& variables) {
 void check_fill(const Config& config, const AnomalySpec& anomalies) {
   if (config.window.fill == "zero" && anomalies.on())
     user_error(
-        "window.fill = \"zero\" does not go with data.cycle, data.trend or data.transform, with which a "
-        "missing "
-        "input is read as the usual value of its time; set window.fill = \"mean\"");
+        "window.fill = \"zero\" does not work with data.cycle, data.trend or data.transform, which replace a "
+        "missing input by the usual value of its time. Set window.fill = \"mean\"");
 }
 
 }  // namespace
@@ -181,7 +180,7 @@ void WindowRun<T>::fit(Purpose purpose) {
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
   if (all == 0 && std::any_of(observed.begin(), observed.end(), [](double count) { return count > 0; }))
     user_error(
-        "{}: no target of the {} training windows is observed, only inputs are; move the training part with "
+        "{}: no target of the {} training windows is observed, only inputs are. Move the training part with "
         "split.train or data.first_step",
         domain_.info.path, windows_.size());
   this->require_observed(all);
@@ -294,9 +293,8 @@ std::string WindowRun<T>::remarks() const {
                             parts, rows)
               : "") +
          (reads_zero_
-              ? "warning   missing inputs are read as 0 in original units: with data.center = \"none\" "
-                "window.fill = \"mean\" knows no mean; set data.center, or window.fill = \"zero\" if that is "
-                "meant\n"
+              ? "warning   missing inputs are read as 0 in original units, because data.center = \"none\" "
+                "computes no mean. Set data.center, or window.fill = \"zero\" if that is meant\n"
               : "") +
          embedding_remark() + input_remarks() + different_units(domain_.info.variables) + this->suspects() +
          this->anomaly_remark();
@@ -312,15 +310,17 @@ void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
 template <class T>
 std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizons) const {
   if (horizons > shape_.outputs)
-    user_error("{} horizons: the model puts out window.outputs = {} steps; ask for at most so many", horizons,
-               shape_.outputs);
+    user_error(
+        "{} horizons are too many: the model forecasts window.outputs = {} steps. Lower evaluate.horizons or "
+        "--steps",
+        horizons, shape_.outputs);
   auto usable = window_origins(origins, shape_, horizons, breaks_);
   if (usable.empty() && !origins.empty())
     user_error(
-        "no forecast origin has window.inputs = {} known steps up to it, and the {} behind it that are "
-        "asked for, without a gap of the time axis; set data.fill_steps = true in training, or choose others "
-        "with evaluate.first_origin, "
-        "evaluate.last_origin or split.test (forecast: --origin, or fewer --steps)",
+        "no forecast origin has window.inputs = {} known steps before it and the {} forecast steps after it "
+        "without a gap of the time axis. Set data.fill_steps = true in training, or choose other origins "
+        "with evaluate.first_origin, evaluate.last_origin or split.test (forecast: --origin, or fewer "
+        "--steps)",
         shape_.inputs, horizons);
   return usable;
 }

@@ -16,14 +16,15 @@ namespace rossby {
 void check_window_relations(const Config& config) {
   const auto refuse = [&](bool asked, const char* setting) {
     if (asked)
-      user_error("{} is for model.name = \"stnn\"; a {} takes the weights of relation.graph as they are",
-                 setting, config.model.name);
+      user_error(
+          "{} works only with model.name = \"stnn\". A {} uses the weights of relation.graph as they are",
+          setting, config.model.name);
   };
   refuse(config.relation.mode == "refine", "relation.mode = \"refine\"");
   if (config.relation.discover == "dense" && config.windows()->learns_low_rank())
     user_error(
-        "relation.discover = \"dense\" is for model.name = \"stnn\"; a {} learns one of low rank: set "
-        "relation.discover = \"low_rank\"",
+        "relation.discover = \"dense\" works only with model.name = \"stnn\". A {} learns relations of low "
+        "rank: set relation.discover = \"low_rank\"",
         config.model.name);
   refuse(config.relation.discover != "none" && !config.windows()->learns_low_rank(), "relation.discover");
   refuse(config.relation.self, "relation.self = true");
@@ -45,11 +46,11 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
   if (graph.relations == 0 && wanted.optional) return none;
   if (graph.relations == 0)
     user_error(
-        "model.name = \"{}\" needs a graph: set relation.graph (or model.name = \"gru\", which needs none)",
+        "model.name = \"{}\" needs a graph. Set relation.graph (or model.name = \"gru\", which needs none)",
         config.model.name);
   if (wanted.one_relation && graph.relations > 1)
     user_error(
-        "model.name = \"{}\" takes one relation; relation.graph = \"{}\" gives {}: use \"grid\" or "
+        "model.name = \"{}\" uses one relation, but relation.graph = \"{}\" makes {}. Set \"grid\" or "
         "\"nearest\", or model.name = \"dcrnn\"",
         config.model.name, config.relation.graph, graph.relations);
   agree(comm, [&] {
@@ -57,7 +58,7 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
     const auto negative =
         std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
     if (negative != graph.value.end())
-      user_error("the graph has an edge of weight {:.6g}: a {} needs weights that are not negative",
+      user_error("the graph has an edge with weight {:.6g}, but a {} needs weights that are not negative",
                  *negative, config.model.name);
   });
   MpiMailbox mailbox(comm);

@@ -261,8 +261,9 @@ TEST(Cycle, BadInputHasAClearLine) {
   says(hours(steps), CycleKind::time_of_day, 24, "one day alone");
   says(hours(steps), CycleKind::month, 48, "one year alone");
   says(TimeAxis::regular(steps, "days since 2000-01-01", 0, 1), CycleKind::time_of_day, 48, "one step a day");
-  says(TimeAxis::regular(steps, "hours since 2000-01-01", 0, 7), CycleKind::day_type, 48, "no part of a day");
-  says(TimeAxis::monthly(steps, "1990-01"), CycleKind::time_of_week, 48, "no part of a day");
+  says(TimeAxis::regular(steps, "hours since 2000-01-01", 0, 7), CycleKind::day_type, 48,
+       "does not divide a day");
+  says(TimeAxis::monthly(steps, "1990-01"), CycleKind::time_of_week, 48, "does not divide a day");
   std::vector<double> odd(static_cast<std::size_t>(steps));
   for (std::size_t t = 0; t < odd.size(); ++t) odd[t] = std::sqrt(static_cast<double>(t) + 1);
   says(TimeAxis::parse(odd, "days since 2000-01-01", "standard", "x"), CycleKind::day_of_year, 48,

@@ -223,10 +223,10 @@ TEST_F(FieldCases, NamesTellAnglesOfAnyUnit) {
   EXPECT_EQ(node_lat("", "1.5 2.5 80").first, (std::vector<double>{1.5, 2.5, 80}));
   const auto [none, remark] = node_lat("", "52000000 53000000 54000000");
   EXPECT_TRUE(none.empty());
-  EXPECT_HAS(remark, "which latitudes in degrees cannot: these coordinates are not used");
+  EXPECT_HAS(remark, "which is impossible for latitudes in degrees: these coordinates are not used");
   const auto [hours, no_angle] = node_lat("hours", "1 2 3");
   EXPECT_TRUE(hours.empty());
-  EXPECT_HAS(no_angle, "\"hours\", which are no angle: these coordinates are not used");
+  EXPECT_HAS(no_angle, "\"hours\", which are not an angle: these coordinates are not used");
 }
 
 TEST_F(FieldCases, CoordinatesWithoutAUnitThatLookLikeRadiansAreSaid) {
@@ -453,7 +453,7 @@ TEST_F(FieldCases, FactorsThatUnpackNothingAreRefused) {
 
 TEST_F(FieldCases, AttributesThatAreNearlyCalledSoAreNamed) {
   EXPECT_HAS(join(open(small + "att x FillValue float 7\n").info().remarks),
-             "x: its attribute FillValue is not read; if it is meant, call it _FillValue");
+             "x: attribute FillValue is ignored. If _FillValue is meant, rename it");
   EXPECT_HAS(join(open(small + "att x slope float 0.1\n").info().remarks), "call it scale_factor");
   EXPECT_HAS(join(open(small + "att x missing-value float -9\n").info().remarks), "call it missing_value");
   // Some files have both: the right one counts.
@@ -472,16 +472,16 @@ TEST_F(FieldCases, AxesThatDoNotGoOneWayAreSaid) {
   };
   EXPECT_EQ(remarks("60 50 40", "340 350 0 10"), "");
   EXPECT_EQ(remarks("40 50 60", "170 -170 -150 -130"), "");
-  EXPECT_HAS(remarks("40 60 50", "0 10 20 30"), "lat does not go one way (60 is followed by 50)");
-  EXPECT_HAS(remarks("40 40 50", "0 10 20 30"), "lat does not go one way (40 is followed by 40)");
-  EXPECT_HAS(remarks("40 50 60", "0 20 10 30"), "lon does not go one way (20 is followed by 10)");
+  EXPECT_HAS(remarks("40 60 50", "0 10 20 30"), "lat is not monotonic (60 is followed by 50)");
+  EXPECT_HAS(remarks("40 40 50", "0 10 20 30"), "lat is not monotonic (40 is followed by 40)");
+  EXPECT_HAS(remarks("40 50 60", "0 20 10 30"), "lon is not monotonic (20 is followed by 10)");
 }
 
 TEST_F(FieldCases, BytesAreReadWhereNothingElseIs) {
   const std::string bytes = small.substr(0, small.find("var x")) + "var x byte time node\nramp x 0 1 12\n";
   EXPECT_EQ(values(open(bytes))[11], 11);
   EXPECT_EQ(open(bytes + "var n int time node\nramp n 0 1 12\n").info().variables[0].name, "n");
-  EXPECT_HAS(refusal(bytes + "att x flag_values byte 0 1\n"), "no variable fits");
+  EXPECT_HAS(refusal(bytes + "att x flag_values byte 0 1\n"), "no variable has the dimensions");
 }
 
 TEST_F(FieldCases, TextIsReadWithoutWhatPadsIt) {
@@ -712,7 +712,7 @@ TEST_F(FieldCases, GraphsWithoutIdsAreHeldAgainstCoordinates) {
   EXPECT_TRUE(match_nodes(GraphFile::open(same), same, file.info(), remark).empty());
   EXPECT_HAS(remark, "by position");
   EXPECT_HAS(user_message([&] { (void)match_nodes(GraphFile::open(other), other, file.info(), remark); }),
-             "the graph is of other nodes, or of another order");
+             "The graph has other nodes, or another order");
 }
 
 // Small signals on large offsets.

@@ -176,7 +176,7 @@ TEST(ForecastFiles, SayWhatIsWrong) {
   };
   Made made;
   made.names = {"a", "b", "a"};
-  EXPECT_HAS(message(made), "two nodes are called \"a\"");
+  EXPECT_HAS(message(made), "two nodes have the name \"a\"");
   made.names = {"a", "b", "c"};
   made.units = "K";
   EXPECT_HAS(message(made), "is in \"K\", but in \"m\"");

@@ -396,7 +396,7 @@ TEST(ForeignFiles, AClassicHeaderOfEndlessAndEmptyDimensionsIsDamaged) {
   put(4, 0), put(8, 0), put(4, 5), put(8, 4), put(8, 100);
   const TemporaryDirectory folder;
   std::ofstream(folder / "a.nc", std::ios::binary) << bytes;
-  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }), "header is not whole");
+  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }), "header is incomplete");
 }
 
 TEST(ForeignFiles, DamagedBytesGiveOneLineOrAnAnswer) {

@@ -49,7 +49,7 @@ TEST(GraphFile, ComesBack) {
   EXPECT_EQ(edges[1].destination, 0);
   EXPECT_EQ(edges[1].weight, -2);
   EXPECT_TRUE(file.edges(3, 0).empty());
-  EXPECT_HAS(user_message([&] { (void)file.distances(); }), "g.nc has no edge_distance");
+  EXPECT_HAS(user_message([&] { (void)file.distances(); }), "g.nc has no variable edge_distance");
   const std::string text = inspect_series(path);
   EXPECT_HAS(text, "nodes     5\nedges     3, 1 of them self-loops\nweights   -2 to 1\nmeaning   as given\n");
   const NetcdfFile raw = NetcdfFile::open(path);
@@ -126,20 +126,20 @@ TEST(EdgeTable, Refusals) {
                }),
                why);
   };
-  refuse("0,1,1\n0,3,1\n", "t.csv:2: \"3\" is no node number, 0 to 2");
+  refuse("0,1,1\n0,3,1\n", "t.csv:2: \"3\" is not a node number from 0 to 2");
   refuse("0,1,1\n-1,0,1\n", "t.csv:2: \"-1\"");
   refuse("0,1,1\n0.5,0,1\n", "t.csv:2: \"0.5\"");
   refuse("0,1,1\n,0,1\n", "t.csv:2: \"\"");
-  refuse("0,1,nan\n", "t.csv:1: \"nan\" is no finite number");
-  refuse("0,1,1e999\n", "is no finite number");
-  refuse("0,1,\n", "is no finite number");
+  refuse("0,1,nan\n", "t.csv:1: \"nan\" is not a finite number");
+  refuse("0,1,1e999\n", "is not a finite number");
+  refuse("0,1,\n", "is not a finite number");
   refuse("0,1\n", "t.csv:1: 2 columns; source,destination,distance is right", true);
   refuse("0\n", "1 columns; source,destination[,weight] is right");
   refuse("0,1,1,1\n", "4 columns");
   refuse("a,b,c\nd,e,f\n", "t.csv:2: \"d\"");
   refuse("0,b,1\n", "t.csv:1: \"b\"");
   refuse("To,From,weight\n0,1,1\n",
-         "t.csv:1: its columns are To,From; source,destination is right: swap them");
+         "t.csv:1: the columns are To,From, but source,destination is expected. Swap them");
   EXPECT_HAS(user_message([&] { (void)read_edge_table(folder / "none.csv", numbers, {}); }), "none.csv");
 }
 
@@ -154,8 +154,8 @@ TEST(EdgeTable, Matrices) {
   EXPECT_EQ(edges[0].destination, 1);
   EXPECT_EQ(edges[1].weight, -1);
   EXPECT_HAS(user_message([&] { read("0,1\n1,0,0\n", 2); }),
-             "m.csv:2: 3 columns in row 1; a matrix of 2 rows");
-  EXPECT_HAS(user_message([&] { read("0,1\n", 2); }), "m.csv: 1 rows; a matrix of 2 rows");
+             "m.csv:2: 3 columns in row 1. The matrix needs 2 rows");
+  EXPECT_HAS(user_message([&] { read("0,1\n", 2); }), "m.csv: 1 rows. The matrix needs 2 rows");
   EXPECT_HAS(user_message([&] { read("0,1\n1,0\n0,0\n", 2); }), "m.csv:3: 2 columns in row 2");
   EXPECT_HAS(user_message([&] { read("0,1\n1,nan\n", 2); }), "m.csv:2: \"nan\" in column 1");
 }
@@ -172,7 +172,7 @@ TEST(NodeNames, Duplicates) {
   file.write(id, std::span(&start, 1), std::span(&count, 1), values.data());
   file.close();
   EXPECT_HAS(user_message([&] { (void)NodeNames::read(path, "id", 3); }),
-             "calls both node 0 and node 2 \"7\"");
+             "gives node 0 and node 2 the same name, \"7\"");
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ TEST(Layouts, LatitudesThatMoveAreRefused) {
     make.variable("T2", NC_FLOAT, {{"Time", 2}, {"south_north", 2}, {"west_east", 2}});
   }
   const std::vector<std::string> names{"T2"};
-  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "wrf.nc", names); }), "XLAT changes with the time");
+  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "wrf.nc", names); }), "XLAT changes with time");
 }
 
 TEST(Layouts, DimensionsOfLengthOneAreNone) {
@@ -379,7 +379,7 @@ TEST(Layouts, WhatDoesNotFitIsTold) {
     std::ofstream(folder / "table.csv", std::ios::binary) << bytes;
     const std::string text = user_message([&] { SeriesFile::open(folder / "table.csv", {}); });
     EXPECT_HAS(text, kind);
-    EXPECT_HAS(text, "not a NetCDF file but ");
+    EXPECT_HAS(text, "not a NetCDF file, but ");
   }
 }
 

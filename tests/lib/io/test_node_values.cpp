@@ -75,7 +75,7 @@ TEST(NodeValues, OfAnotherGridAreRefused) {
   const auto refusal = [&](const std::string& name, const std::string& file) {
     return user_message([&] { (void)read_node_values(info, name, file.empty() ? "" : folder / file); });
   };
-  EXPECT_NE(refusal("depth", "moved.nc").find("the grid is another one"), std::string::npos);
+  EXPECT_NE(refusal("depth", "moved.nc").find("the grids differ"), std::string::npos);
   EXPECT_NE(refusal("depth", "larger.nc").find("(lat = 3, lon = 3); (lat = 2, lon = 3)"), std::string::npos);
   EXPECT_NE(refusal("sst", "").find("has dimensions (time = 2, lat = 2, lon = 3)"), std::string::npos);
   EXPECT_NE(refusal("dept", "").find("did you mean depth?"), std::string::npos);

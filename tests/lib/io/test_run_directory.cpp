@@ -35,7 +35,7 @@ TEST(AtomicWrite, ReplacesAndLeavesNothingElse) {
   EXPECT_EQ(folder.entries(), 2);
   EXPECT_HAS(user_message([&] { (void)read_text(folder / "none"); }), "none: cannot read this file");
   EXPECT_HAS(user_message([&] { (void)read_text("/dev/zero", 1000); }),
-             "/dev/zero: longer than the 1000 bytes");
+             "/dev/zero: the file is longer than 1000 bytes");
 }
 
 TEST(AtomicWrite, FullDiskKeepsTheOldFile) {

@@ -159,7 +159,7 @@ TEST(SeriesFile, FillsGapsOfItsTimeAxis) {
   maker.times = {0, 1, 2, 3.4, 5};
   maker.write(folder / "jitter.nc");
   EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "jitter.nc", {}, 0, -1, {}, true); }),
-             "not regular, so that its gaps have no whole number of steps");
+             "not regular, so that its gaps cannot be filled");
 }
 
 TEST(SeriesFile, InfinityIsMissing) {
@@ -278,7 +278,7 @@ TEST(SeriesFile, Refusals) {
   EXPECT_HAS(refusal([](Maker& m) { m.node_first = true; }, {"speed"}), "order (node, time)");
   EXPECT_HAS(refusal([](Maker& m) { m.variables = {"tmax", "tmin"}; }), "several variables fit: tmax, tmin");
   EXPECT_HAS(refusal([](Maker& m) { m.variables = {"tmax", "tmin"}; }, {"tmx"}), "did you mean tmax?");
-  EXPECT_HAS(refusal([](Maker&) {}, {"zzzzzzz"}), "variables that fit: speed");
+  EXPECT_HAS(refusal([](Maker&) {}, {"zzzzzzz"}), "Variables that fit: speed");
   EXPECT_HAS(refusal([](Maker&) {}, {"time"}), "variable time");
   EXPECT_HAS(refusal([](Maker&) {}, {"speed", "speed"}), "twice");
   EXPECT_HAS(refusal([](Maker&) {}, {}, 3, 9), "steps 3 to 9");
@@ -293,7 +293,8 @@ TEST(SeriesFile, MissingDamagedAndForeignFiles) {
   EXPECT_HAS(user_message([&] { open(""); }), "data.file");
   EXPECT_HAS(user_message([&] { open("http://localhost/a.nc"); }), "no such file");
   std::ofstream(folder / "text.nc") << "not a NetCDF file, only words";
-  EXPECT_HAS(user_message([&] { open(folder / "text.nc"); }), "not a NetCDF file but a table of text (CSV?)");
+  EXPECT_HAS(user_message([&] { open(folder / "text.nc"); }),
+             "not a NetCDF file, but a table of text (CSV?)");
   std::ofstream(folder / "empty.nc").close();
   EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "not a readable NetCDF file");
   Maker{}.write(folder / "whole.nc");

@@ -99,7 +99,7 @@ TEST_F(SeriesParts, AreTheOneFile) {
   EXPECT_EQ(cut.info().steps, 4);
   EXPECT_EQ(cut.info().all_steps, 9);
   EXPECT_EQ(values(cut).front(), 30.1F);
-  EXPECT_HAS(user_message([&] { (void)open({a, b, c}, 3, 10); }), "it has 9 (data.first_step");
+  EXPECT_HAS(user_message([&] { (void)open({a, b, c}, 3, 10); }), "the file has 9. Set data.first_step");
   const std::string text = inspect_series(std::vector{a, b, c});
   EXPECT_HAS(text, "files     ");
   EXPECT_HAS(text, "time 9 x node 3");
@@ -186,12 +186,12 @@ TEST_F(SeriesParts, Names) {
   EXPECT_EQ(series_names(List{"nothing.nc"}), List{"nothing.nc"}) << "opening it says why";
   const std::string odd = make("q[1]*.nc", {0, 4});
   EXPECT_EQ(series_names(List{odd}), List{odd}) << "what is there is no pattern";
-  EXPECT_HAS(refusal({folder_ / "z*.nc"}), "no file has a name of this pattern (data.file)");
+  EXPECT_HAS(refusal({folder_ / "z*.nc"}), "no file matches this pattern (data.file)");
   EXPECT_HAS(refusal({write("empty.txt", "\n# nothing\n")}), "names no file");
   EXPECT_HAS(refusal({write("lost.txt", a + "\nlost.nc\n")}), "lost.txt:2: lost.nc: no such file");
   EXPECT_HAS(refusal({write("beside.txt", "p1.nc\n")}), "relative paths start at the working directory");
   EXPECT_HAS(refusal({write("bytes.txt", std::string("a\0b\n", 4))}), "no text, so no list of files");
-  EXPECT_HAS(refusal({a, b, a}), "p1.nc: named twice");
+  EXPECT_HAS(refusal({a, b, a}), "p1.nc: the file is named twice");
   EXPECT_HAS(refusal({a, ""}), "an empty name");
   std::filesystem::create_symlink(a, folder_ / "link.nc");
   EXPECT_HAS(refusal({a, folder_ / "link.nc"}), "are the same file");
@@ -228,7 +228,7 @@ TEST_F(SeriesParts, FilesOfOtherSeriesAreRefused) {
       "its edges are not those of");
   EXPECT_HAS(refusal({a, folder_ / "none.nc"}), "none.nc: no such file");
   EXPECT_HAS(refusal({a, write("table.nc", "a,b\n1,2\n")}),
-             "table.nc: not a NetCDF file but a table of text");
+             "table.nc: not a NetCDF file, but a table of text");
 }
 
 TEST_F(SeriesParts, NodesAreTheSame) {

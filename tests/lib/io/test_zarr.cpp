@@ -240,7 +240,7 @@ TEST_F(Zarr, Anemoi) {
   EXPECT_TRUE(std::isnan(x[12]));
   EXPECT_HAS(inspect_series(folder_ / "a.zarr"), "variable  tp");
   store.put(".zattrs", R"({"variables": ["2t"]})");
-  EXPECT_HAS(refusal(), "data(time, variable, ensemble, cell) is right");
+  EXPECT_HAS(refusal(), "Anemoi datasets have data(time, variable, ensemble, cell)");
 }
 
 TEST_F(Zarr, OnlyChunksThatAreAskedForAreRead) {
@@ -319,14 +319,14 @@ TEST_F(Zarr, StoresThatAreNone) {
     std::ofstream(path + "/" + file) << "{}";
     return refusal(name);
   };
-  EXPECT_HAS(with_file("v3.zarr", "zarr.json"), "version 3, which is not read: write version 2");
+  EXPECT_HAS(with_file("v3.zarr", "zarr.json"), "version 3, which is not read. Write version 2");
   EXPECT_HAS(with_file("array.zarr", ".zarray"), "one array of a Zarr store");
   EXPECT_HAS(with_file("folder", "a.nc"), "/folder/*.nc\"");
   EXPECT_HAS(with_file("v1.zarr", ".zgroup"), "zarr_format is not 2");
   const ZarrMaker store = make();
   for (const char* text : {"", "{", "[]", "{\"a\": }", "\xFF"}) {
     store.put("lat/.zarray", text);
-    EXPECT_HAS(refusal(), "lat/.zarray: no JSON object; is the store damaged?") << text;
+    EXPECT_HAS(refusal(), "lat/.zarray: not a JSON object. Is the store damaged?") << text;
   }
   store.put(".zmetadata", "{\"metadata\": 5}");
   EXPECT_HAS(refusal(), ".zmetadata: has no metadata");

@@ -272,7 +272,7 @@ TEST(Stgcn, RefusesSettingsThatDoNotGoTogether) {
   };
   EXPECT_NO_THROW(configured("")->windows()->check({{9, 12}, "grid", Recompute::none, true}));
   EXPECT_HAS(refusal("", 8),
-             "window.inputs = 8: model.st_blocks = 2 with model.temporal_kernel = 3 use up 8");
+             "window.inputs = 8 is too short: model.st_blocks = 2 and model.temporal_kernel = 3 consume 8");
   EXPECT_HAS(refusal("block_channels = [4, 4]"), "model.block_channels has 2 numbers");
   EXPECT_HAS(refusal("", 12, Recompute::step), "train.recompute");
   EXPECT_HAS(refusal("diffusion_steps = 0"), "see no neighbours");

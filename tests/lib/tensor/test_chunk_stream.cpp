@@ -172,7 +172,7 @@ TEST(ChunkStream, SaysWhatIsMissing) {
   EXPECT_NE(message_of([&] { (void)nowhere.add<int>(); }).find("/there/is/no/such/folder"),
             std::string::npos);
   ChunkStream huge = stream_in(folder(), Index{1} << 30, Index{1} << 28, 1 << 20);
-  EXPECT_NE(message_of([&] { (void)huge.add<int>(); }).find("no room for a file of"), std::string::npos);
+  EXPECT_NE(message_of([&] { (void)huge.add<int>(); }).find("cannot store a file of"), std::string::npos);
 }
 
 TEST(ChunkStream, LeavesNoFileBehind) {

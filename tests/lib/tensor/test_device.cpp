@@ -188,8 +188,8 @@ TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
     Buffer<std::byte> most(std::size_t{40} << 20, device);
     EXPECT_EQ(device.used_bytes(), before + (std::size_t{40} << 20));
     const std::string error = error_of([&] { Buffer<std::byte> more(std::size_t{40} << 20, device); });
-    EXPECT_NE(error.find("out of device memory: an array, 40.000 MiB, does not fit beside the 44.000 MiB in "
-                         "use of 64.000 MiB"),
+    EXPECT_NE(error.find("out of device memory: an array, 40.000 MiB, does not fit: 44.000 MiB of 64.000 MiB "
+                         "are in use"),
               std::string::npos)
         << error;
     EXPECT_NE(error.find("use 2 times as many ranks or more"), std::string::npos) << error;
@@ -509,7 +509,7 @@ TEST(Cuda, KernelsAreNotForOldGpus) {
   api.major = 7;
   const CudaDevices found = cuda_devices(&api);
   api.fail_properties = 46;
-  EXPECT_EQ(cuda_devices(&api).reason, "GPU 0 does not say what it is: CUDA error 46: text of 46");
+  EXPECT_EQ(cuda_devices(&api).reason, "GPU 0 cannot be identified: CUDA error 46: text of 46");
   EXPECT_EQ(found.count, 0);
   EXPECT_EQ(found.reason.find("GPU 0 is Fake GPU (sm_70), kernels are for sm_80 and newer"), 0U)
       << found.reason;
@@ -525,14 +525,15 @@ TEST(Cuda, OutOfMemoryIsTheUsersToMend) {
 }
 
 TEST(Cuda, DevicesThatAreNotThereAreNamed) {
-  EXPECT_EQ(error_of([] { CudaDriver driver(0, nullptr); }), "there is no GPU: this build has no CUDA");
+  EXPECT_EQ(error_of([] { CudaDriver driver(0, nullptr); }), "no GPU was found: this build has no CUDA");
   FakeApi api;
   EXPECT_EQ(cuda_devices(&api).count, 2);
-  EXPECT_EQ(error_of([&] { CudaDriver driver(2, &api); }), "there is no GPU 2: this process sees 2");
+  EXPECT_EQ(error_of([&] { CudaDriver driver(2, &api); }), "GPU 2 does not exist: this process sees 2");
   api.devices = 0;
   EXPECT_EQ(cuda_devices(&api).reason, "the driver sees no GPU");
   api.fail_count = 35;
-  EXPECT_EQ(cuda_devices(&api).reason, "no driver, or one too old for this build: CUDA error 35: text of 35");
+  EXPECT_EQ(cuda_devices(&api).reason,
+            "the GPU driver is missing or too old for this build: CUDA error 35: text of 35");
   api.fail_count = 0;
   api.devices = 1;
   api.fail_set = 101;

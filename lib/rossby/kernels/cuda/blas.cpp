@@ -37,7 +37,10 @@ class Blas {
           "choosing its arithmetic");
     if (driver.graphs()) {  // or graphs would hold allocations, and could not be given other arguments
       workspace_ = driver_->allocate(workspace_bytes);
-      if (!workspace_) user_error("out of device memory: {} bytes for cuBLAS", workspace_bytes);
+      if (!workspace_)
+        user_error(
+            "out of device memory: {} bytes for cuBLAS. Lower parallel.device_memory, or use more ranks",
+            workspace_bytes);
       check(set_workspace_(handle_, workspace_, workspace_bytes), "taking memory");
     }
   }

@@ -72,9 +72,8 @@ class RidgeVar final : public Baseline {
     const double ridge = trace > 0 ? settings_.ridge * trace / static_cast<double>(pairs) : 1;
     for (Index p = 0; p < pairs; ++p) matrix[size_of(p * pairs + p)] += ridge;
     if (!cholesky(matrix, pairs))
-      user_error(
-          "evaluate.ridge = {}: the Gram matrix of {} training steps is singular; a value above 0 is needed",
-          settings_.ridge, pairs);
+      user_error("evaluate.ridge = {}: the Gram matrix of {} training steps is singular. Set a value above 0",
+                 settings_.ridge, pairs);
     return matrix;
   }
 

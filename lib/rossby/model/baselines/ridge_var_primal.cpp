@@ -123,9 +123,8 @@ class RidgeVarBySize final : public Baseline {
     const bool dense = (dual ? steps : 2 * nodes) <= most_dense;
     if (settings_.var_solver == "dense" && !dense)
       user_error(
-          "evaluate.var_solver = \"dense\": {} training steps and {} coefficients a node are more than {}; "
-          "use "
-          "\"iterative\" or \"auto\"",
+          "evaluate.var_solver = \"dense\": {} training steps and {} coefficients per node are both more "
+          "than {}. Set \"iterative\" or \"auto\"",
           steps, 2 * nodes, most_dense);
     const bool wanted = settings_.var_solver == "iterative";
     if (!wanted && dense && dual) return fit_dual(series, split, reducer, steps, steps);
@@ -167,12 +166,12 @@ class RidgeVarBySize final : public Baseline {
 
   /// Why conjugate gradients are out of the question; empty where they are not.
   [[nodiscard]] std::string against_iterations(Index steps, Index nodes) const {
-    if (settings_.solver == nullptr) return "no iterative solver is there";
+    if (settings_.solver == nullptr) return "this build has no iterative solver";
     if (!(settings_.ridge > 0)) return "conjugate gradients need evaluate.ridge above 0";
     const double operations = usual_iterations * 8 * static_cast<double>(steps) * static_cast<double>(nodes) *
                               static_cast<double>(nodes) / static_cast<double>(settings_.solver->ranks());
     if (operations <= most_operations) return "";
-    return fmt::format("about {:.1e} operations a rank, more than {:.0e}; use more ranks", operations,
+    return fmt::format("about {:.1e} operations a rank, more than {:.0e}. Use more ranks", operations,
                        most_operations);
   }
 

@@ -57,7 +57,7 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
   template <class T>
   [[nodiscard]] std::unique_ptr<WindowModel<T>> build(WindowParts<T> parts) const {
     if (settings_.layers > Dcrnn<T>::most_layers)
-      user_error("model.layers = {}: a {} has 1 to {} layers", settings_.layers, name(),
+      user_error("model.layers = {} is out of range: a {} has 1 to {} layers", settings_.layers, name(),
                  Dcrnn<T>::most_layers);
     return std::make_unique<Dcrnn<T>>(
         DcrnnOptions{parts.shape.inputs, parts.channels, parts.features, static_cast<int>(settings_.layers),

@@ -23,17 +23,19 @@ struct Settings {
 constexpr Key<Settings> table[] = {
     bind<&Settings::diffusion_steps>(shared::diffusion_steps),
     bind<&Settings::supports>(shared::supports),
-    key<&Settings::blocks>("model.blocks", "4", "", "blocks of layers").range(1, 64),
-    key<&Settings::block_layers>("model.block_layers", "2", "", "layers a block, dilations 1, 2, 4, …")
+    key<&Settings::blocks>("model.blocks", "4", "", "number of blocks of layers").range(1, 64),
+    key<&Settings::block_layers>("model.block_layers", "2", "",
+                                 "number of layers in a block, with dilations 1, 2, 4, …")
         .range(1, 16),
-    key<&Settings::channels>("model.channels", "32", "", "channels of its layers").range(1, 65536),
-    key<&Settings::skip>("model.skip", "256", "", "channels of its skip connections").range(1, 65536),
-    key<&Settings::end>("model.end", "512", "", "channels of its last hidden layer").range(1, 65536),
-    key<&Settings::dropout>("model.dropout", "0.3", "", "dropout behind graph convolutions").range(0, 0.999),
-    key<&Settings::adaptive>(
-        "model.adaptive", "true", "",
-        "the self-adaptive adjacency, learned between all nodes; memory: owned nodes x nodes"),
-    key<&Settings::adaptive_width>("model.adaptive_width", "10", "", "columns of its two tables")
+    key<&Settings::channels>("model.channels", "32", "", "channels of the layers").range(1, 65536),
+    key<&Settings::skip>("model.skip", "256", "", "channels of the skip connections").range(1, 65536),
+    key<&Settings::end>("model.end", "512", "", "channels of the last hidden layer").range(1, 65536),
+    key<&Settings::dropout>("model.dropout", "0.3", "", "dropout after graph convolutions").range(0, 0.999),
+    key<&Settings::adaptive>("model.adaptive", "true", "",
+                             "learn an adjacency between all nodes (self-adaptive adjacency). It takes "
+                             "memory for owned nodes x all nodes"),
+    key<&Settings::adaptive_width>("model.adaptive_width", "10", "",
+                                   "width of the two tables of the adaptive adjacency")
         .range(1, 4096),
 };
 
@@ -119,27 +121,27 @@ void WaveNet::check(const WindowChecks& checks) const {
   const GraphWavenetOptions options = options_of(checks.shape);
   if (checks.shape.inputs > options.receptive_steps())
     user_error(
-        "window.inputs = {}: model.blocks = {} of model.block_layers = {} see {} steps; raise one of the "
-        "two, or set window.inputs to {} or less",
+        "window.inputs = {} is too long: model.blocks = {} and model.block_layers = {} cover {} steps. Raise "
+        "one of them, or set window.inputs to at most {}",
         checks.shape.inputs, options.blocks, options.block_layers, options.receptive_steps(),
         options.receptive_steps());
   if (options.layers() < 2)
     user_error(
-        "model.blocks = 1 of model.block_layers = 1: the last layer of a graph_wavenet has no graph "
-        "convolution; it needs two or more");
+        "model.blocks = 1 and model.block_layers = 1 make one layer, and the last layer of a graph_wavenet "
+        "has no graph convolution. Set one of them to 2 or more");
   if (options.powers < 1)
-    user_error("model.diffusion_steps = 0: a graph_wavenet takes one power of its supports or more");
+    user_error("model.diffusion_steps = 0 is too few for a graph_wavenet. Set 1 or more");
   if (!options.adaptive && checks.graph == "none")
     user_error(
-        "model.name = \"graph_wavenet\" needs a graph or model.adaptive = true: set relation.graph, or leave "
+        "model.name = \"graph_wavenet\" needs a graph or model.adaptive = true. Set relation.graph, or leave "
         "model.adaptive as it is");
   const auto refuse = [](bool asked, const char* setting, const char* instead) {
-    if (asked) user_error("{} is not for model.name = \"graph_wavenet\": {}", setting, instead);
+    if (asked) user_error("{} does not work with model.name = \"graph_wavenet\": {}", setting, instead);
   };
   refuse(checks.recompute == Recompute::step, "train.recompute = \"step\"",
          "it has no recurrent steps; \"cell\" computes its layers again");
-  refuse(legacy_, "model.diffusion = \"legacy\"", "it takes powers of its supports; leave the key out");
-  refuse(samples_, "model.sampling_decay", "it forecasts all steps at once; set 0");
+  refuse(legacy_, "model.diffusion = \"legacy\"", "it takes powers of its supports. Leave the key out");
+  refuse(samples_, "model.sampling_decay", "it forecasts all steps at once. Set 0");
   refuse(layers_set_, "model.layers", "set model.blocks and model.block_layers, and leave it out");
   refuse(units_set_, "model.units", "set model.channels, and leave it out");
 }

@@ -208,19 +208,22 @@ struct Settings {
 
 constexpr Key<Settings> table[] = {
     key<&Settings::blocks>("model.st_blocks", "2", "",
-                           "blocks, each of two convolutions over time and a graph's")
+                           "number of blocks, each with two convolutions over time and one over the graph")
         .range(1, 64)
         .added(),
-    key<&Settings::block_channels>("model.block_channels", "[64, 16, 64]", "",
-                                   "channels of a block's three convolutions: over time, graph, over time")
+    key<&Settings::block_channels>(
+        "model.block_channels", "[64, 16, 64]", "",
+        "channels of the three convolutions of a block: over time, over the graph, over time")
         .range(1, 65536)
         .added(),
-    key<&Settings::taps>("model.temporal_kernel", "3", "steps", "steps K_t that a convolution over time sees")
+    key<&Settings::taps>("model.temporal_kernel", "3", "steps",
+                         "kernel size K_t of convolutions over time, in steps")
         .range(1, 1024)
         .added(),
     bind<&Settings::order>(shared::diffusion_steps),
     key<&Settings::convolution>("model.graph_convolution", "\"chebyshev\"", "",
-                                "by Chebyshev polynomials up to order model.diffusion_steps, or first_order")
+                                "graph convolution: chebyshev: polynomials up to order "
+                                "model.diffusion_steps; first_order: first-order approximation")
         .one_of("chebyshev|first_order")
         .added(),
     key<&Settings::dropout>("model.block_dropout", "0", "", "dropout after each block")
@@ -292,14 +295,13 @@ class SpatioTemporalGcn final : public WindowArchitectureOf<SpatioTemporalGcn> {
 
 void SpatioTemporalGcn::check(const WindowChecks& checks) const {
   if (settings_.block_channels.size() != 3)
-    user_error("model.block_channels has {} numbers: a block of an stgcn has 3 convolutions; give three",
+    user_error("model.block_channels has {} numbers: a block of an stgcn has 3 convolutions. Give three",
                settings_.block_channels.size());
   const Index used = 2 * settings_.blocks * (settings_.taps - 1);
   if (options_of(checks.shape).steps_left() < 1)
     user_error(
-        "window.inputs = {}: model.st_blocks = {} with model.temporal_kernel = {} use up {} steps and need "
-        "one "
-        "more; set window.inputs to {} or more, or lower one of the two",
+        "window.inputs = {} is too short: model.st_blocks = {} and model.temporal_kernel = {} consume {} "
+        "steps and need one more. Set window.inputs to at least {}, or lower one of them",
         checks.shape.inputs, settings_.blocks, settings_.taps, used, used + 1);
   if (checks.recompute == Recompute::step)
     user_error(
@@ -307,10 +309,10 @@ void SpatioTemporalGcn::check(const WindowChecks& checks) const {
         "computes its blocks again");
   if (first_order() && order_set_)
     user_error(
-        "model.diffusion_steps is not for model.graph_convolution = \"first_order\": leave the key out");
+        "model.diffusion_steps is not for model.graph_convolution = \"first_order\". Leave the key out");
   if (!first_order() && settings_.order < 1)
     user_error(
-        "model.diffusion_steps = 0: Chebyshev polynomials of order 0 see no neighbours; set 1 or more");
+        "model.diffusion_steps = 0: Chebyshev polynomials of order 0 see no neighbours. Set 1 or more");
 }
 
 std::shared_ptr<const Architecture> configure(const KeyValues& values) {

@@ -16,10 +16,11 @@ struct Settings {
 };
 
 constexpr Key<Settings> table[] = {
-    key<&Settings::width>("model.input_embedding", "32", "", "width of the embedding of a window's inputs")
+    key<&Settings::width>("model.input_embedding", "32", "",
+                          "width of the embedding of the inputs of a window")
         .range(1, 65536)
         .added(),
-    key<&Settings::layers>("model.residual_layers", "3", "", "residual layers behind the embeddings")
+    key<&Settings::layers>("model.residual_layers", "3", "", "number of residual layers after the embeddings")
         .range(0, 64)
         .added(),
     key<&Settings::dropout>("model.residual_dropout", "0.15", "", "dropout inside the residual layers")

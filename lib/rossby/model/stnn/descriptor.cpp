@@ -8,31 +8,34 @@ namespace {
 
 constexpr Key<StnnSettings> table[] = {
     key<&StnnSettings::latent>("model.latent", "1", "", "latent width d").range(1, 4096),
-    key<&StnnSettings::activation>("model.activation", "\"identity\"", "", "phi around the dynamics")
+    key<&StnnSettings::activation>("model.activation", "\"identity\"", "", "activation φ of the dynamics")
         .one_of("identity|tanh"),
     bind<&StnnSettings::layers>(shared::layers),
-    key<&StnnSettings::hidden>("model.hidden", "32", "", "width of its hidden layers").range(1, 65536),
+    key<&StnnSettings::hidden>("model.hidden", "32", "", "width of the hidden layers of the dynamics")
+        .range(1, 65536),
     key<&StnnSettings::dropout_z>("model.dropout_z", "0", "", "dropout on latents").range(0, 0.999),
     key<&StnnSettings::dropout_dynamics>("model.dropout_dynamics", "0", "",
                                          "dropout between layers of the dynamics")
         .range(0, 0.999),
     key<&StnnSettings::lambda>("model.lambda", "0.1", "", "weight of the dynamics loss").at_least(0),
-    key<&StnnSettings::l2_z>("model.l2_z", "0", "", "weight of the mean squared step of the latents")
+    key<&StnnSettings::l2_z>("model.l2_z", "0", "",
+                             "weight of the mean squared difference of successive latents")
         .at_least(0),
     key<&StnnSettings::l1_rel>("model.l1_rel", "0", "",
-                               "weight of the mean absolute relation weight, identity included")
+                               "weight of the mean absolute value of relation weights, the identity included")
         .at_least(0),
     key<&StnnSettings::decoder>("model.decoder", "\"learned\"", "",
-                                "identity: x = z, needs latent = features")
+                                "decoder: linear; identity: x = z, needs model.latent = number of features")
         .one_of("learned|identity"),
     key<&StnnSettings::start>("model.start", "\"uniform\"", "",
-                              "start of Z: uniform in ±model.z_range, or the data (latent = features)")
+                              "initial values of Z: uniform in ±model.z_range, or the data (needs "
+                              "model.latent = number of features)")
         .one_of("uniform|data"),
-    key<&StnnSettings::z_range>("model.z_range", "0.1", "", "half width of the uniform start of Z")
+    key<&StnnSettings::z_range>("model.z_range", "0.1", "", "half width of the uniform initial values of Z")
         .at_least(0),
     key<&StnnSettings::dynamics_start>("model.dynamics_start", "\"uniform\"", "",
-                                       "start of the dynamics: uniform in ±1/√inputs, or persistence "
-                                       "(identity block 1, the rest 0; one layer)")
+                                       "initial values of the dynamics: uniform in ±1/√inputs, or "
+                                       "persistence (1 for the identity block, else 0; needs one layer)")
         .one_of("uniform|persistence"),
 };
 

@@ -59,7 +59,7 @@ void Relations<T>::add_refine(GlobalEdges edges, double start, const std::string
 template <class T>
 void Relations<T>::add_discover(double start, const std::string& name) {
   if (!partition_->identity())
-    user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
+    user_error("a dense relation needs contiguous row blocks. Set parallel.partition = \"blocks\"");
   RelationTerm<T> term;
   term.kind = Kind<T>::dense;
   const Index rows = partition_->size(part_), n = partition_->rows();
@@ -82,7 +82,7 @@ void Relations<T>::add_discover(double start, const std::string& name) {
 template <class T>
 void Relations<T>::add_dense(const GlobalEdges& edges, bool refine, double start, const std::string& name) {
   if (!partition_->identity())
-    user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
+    user_error("a dense relation needs contiguous row blocks. Set parallel.partition = \"blocks\"");
   const Index rows = edges.rows;
   const Index n = partition_->rows();
   RelationTerm<T> term;

@@ -92,7 +92,9 @@ void Stnn<T>::start(const StnnStart& start) {
   }
   if (start.persistence) {
     if (options_.layers != 1)
-      user_error("model.dynamics_start = \"persistence\" needs model.layers = 1, not {}", options_.layers);
+      user_error(
+          "model.dynamics_start = \"persistence\" needs model.layers = 1, but it is {}. Set one of them",
+          options_.layers);
     persistence(*weights_[0], *biases_[0], relations_->bank(), options_.latent);
   }
   for (const char* name : {"low_rank_u", "low_rank_v"})
