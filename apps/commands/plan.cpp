@@ -88,9 +88,9 @@ void add_plan(CLI::App& app, Chosen& chosen) {
       "candidates with each of these values of a key, for example window.batch=32,64,128; may be repeated");
   auto* target =
       p->add_option("--target-batch", a.target_batch,
-                    "refuse candidates whose batch is far from this (windows, pairs or slab steps)")
+                    "exclude candidates whose batch size is far from this (windows, pairs or slab steps)")
           ->check(positive_number());
-  p->add_option("--tolerance", a.tolerance, "how far, as a share of the target")
+  p->add_option("--tolerance", a.tolerance, "allowed deviation from --target-batch, as a share of it")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
       ->needs(target);
@@ -99,19 +99,18 @@ void add_plan(CLI::App& app, Chosen& chosen) {
                 "update); default: as configured")
       ->check(CLI::IsMember({"synchronous", "asynchronous"}));
   p->add_option("--max-staleness", a.max_staleness,
-                "refuse asynchronous candidates whose staleness is above this on average")
+                "exclude asynchronous candidates whose mean staleness is above this")
       ->check(positive_number());
-  auto* what_if = p->add_option(
-      "--what-if", a.what_if,
-      "beside it, the plan for a machine with network, latency, memory, compute or transfer (to "
-      "devices) so many times as fast, in another precision, or with the GPUs that another machine "
-      "was measured with, for example network=2x,memory=2x,precision=bf16,gpu=h200.json");
-  auto* check =
-      p->add_option("--check", a.check, "run directories: their predictions against what was measured");
-  p->add_flag("--regions", a.regions, "with --check: where in the step they differ")->needs(check);
-  auto* residuals =
-      p->add_flag("--residuals", a.residuals,
-                  "instead: by how much each op's polynomial, and interpolation, miss what was measured");
+  auto* what_if = p->add_option("--what-if", a.what_if,
+                                "also plan for a changed machine: factors of network, latency, memory, "
+                                "compute or transfer, another precision, or the GPUs of another machine "
+                                "file; for example network=2x,memory=2x,precision=bf16,gpu=h200.json");
+  auto* check = p->add_option("--check", a.check,
+                              "compare the predictions of these run directories with their measurements");
+  p->add_flag("--regions", a.regions, "with --check: show the difference of each region of the step")
+      ->needs(check);
+  auto* residuals = p->add_flag("--residuals", a.residuals,
+                                "show instead how far the fits of each operation are from its measurements");
   add_settings(*p, a.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
   check->excludes(config)
       ->excludes(output)

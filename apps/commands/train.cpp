@@ -180,9 +180,10 @@ void add_train(CLI::App& app, Chosen& chosen) {
                 "the measured time");
   t->add_option("--record", a.record,
                 "asynchronous updates: record the order of events in this file, for --replay");
-  t->add_option("--replay", a.replay,
-                "repeat a recorded training bit by bit, with the same number of row blocks; the number of "
-                "time groups may be any divisor of the recorded one");
+  t->add_option(
+      "--replay", a.replay,
+      "repeat a recorded training: bit by bit on the same row blocks, up to rounding on others. The "
+      "number of time groups must divide that of the recording");
   t->add_option("--plan", a.plan,
                 "given: train as configured; auto: choose process grid, partition and memory settings that "
                 "are not set so that the predicted time is smallest (needs --machine)")

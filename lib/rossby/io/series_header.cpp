@@ -133,7 +133,7 @@ struct Pair {
       if (a.node_labels[i] != b.node_labels[i])
         user_error(
             "{}: node {} is \"{}\", but \"{}\" in {}. The files of a series need the same nodes in the same "
-            "order: sort them with ds.sel({}=names) of xarray",
+            "order. Sort them with ds.sel({}=names) of xarray",
             path(), i, a.node_labels[i], b.node_labels[i], first_path(), b.column_name);
     if (a.node_labels.size() != b.node_labels.size())
       user_error("{}: {} nodes have names, but in {} {} have. Give the nodes names in all files, or in none",
@@ -232,7 +232,7 @@ class Axes {
         axes_[b].stamp(0) >= gregorian_from)
       return;
     user_error(
-        "{}: its calendar is {}, but that of {} is {}. The files of a series need the same calendar: convert "
+        "{}: its calendar is {}, but that of {} is {}. The files of a series need the same calendar. Convert "
         "it with ds.convert_calendar(\"{}\") of xarray",
         names_[b], axes_[b].calendar(), names_[a], axes_[a].calendar(), axes_[a].calendar());
   }

@@ -76,8 +76,8 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
       {"threads", "threads a rank; set parallel.threads"}};
   for (const auto& [name, advice] : alike)
     if (!there.contains(name) || there[name] != here[name])
-      user_error("{}: this recording is of other {} ({} = {} there, {} here)", path, advice, name,
-                 there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
+      user_error("{}: this recording has other {} ({} = {} in the recording, {} in this training)", path,
+                 advice, name, there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
   return there.value("row_blocks", nlohmann::ordered_json()) == here["row_blocks"];
 }
 
@@ -207,7 +207,7 @@ void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& ev
     const bool begins = leg.first == 0;
     if (!begins && !check_replay(UpdateLog::read(record_), head_, record_))
       user_error(
-          "{}: this recording is of other row blocks; set ranks and parallel.time_groups as they were, or "
+          "{}: this recording has other row blocks. Set ranks and parallel.time_groups as they were, or "
           "record "
           "to another file",
           record_);
