@@ -12,8 +12,10 @@ if(Python3_FOUND AND ROSSBY_RUNS_HERE)
     DEPENDS rossby ${PROJECT_SOURCE_DIR}/packaging/pages.py
     COMMENT "Writing man pages" VERBATIM)
   add_custom_target(rossby_pages ALL DEPENDS ${ROSSBY_PAGES}/completions/rossby)
-  install(DIRECTORY ${ROSSBY_PAGES}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
-  install(FILES ${ROSSBY_PAGES}/completions/rossby DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
+  # A tree in which only the program was built can be installed, too.
+  install(DIRECTORY ${ROSSBY_PAGES}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program OPTIONAL)
+  install(FILES ${ROSSBY_PAGES}/completions/rossby DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          COMPONENT program OPTIONAL)
 else()
   message(STATUS "without man pages: they need Python 3.11 and a program that runs here")
 endif()
