@@ -202,7 +202,7 @@ class Ends(Asynchronous, support.LiveTest):
             failed = self.run_ranks(ranks, *self.arguments(run, *grid, "train.rollbacks=1"))
             self.assertEqual(failed.codes, [1] * ranks, failed.err)
             self.assertRegex(failed.err, f"rolled back to {run}/checkpoints/step-.* with learning rate x 0.5 .rollback 1 of 1")
-            self.assertRegex(failed.err, f"the last good checkpoint is {run}/checkpoints/step-")
+            self.assertRegex(failed.err, f"The last good checkpoint is {run}/checkpoints/step-")
             result = self.run_ranks(ranks, *self.arguments(run, *grid, "train.rollbacks=40", "train.rollback_lr=0.1"))
             self.assertEqual(result.codes, [0] * ranks, result.err)
             lines = self.lines(run)

@@ -177,7 +177,7 @@ class Device(Runs):
         for run in ("third", "files"):
             self.assertAlmostEqual(losses[run], losses["whole"], delta=1e-5 * losses["whole"])
         for wrong in ("0", "-1GiB", "4Gib", "1e999GiB"):
-            self.refuse_settings([f"parallel.device_memory={wrong}"], "parallel.device_memory = .* is no amount of memory")
+            self.refuse_settings([f"parallel.device_memory={wrong}"], "parallel.device_memory = .* is not an amount of memory")
 
     @support.long_test
     def test_streamed_and_updated_on_the_host(self):
@@ -255,8 +255,8 @@ class Device(Runs):
         self.succeed(1, *self.arguments("on_the_cores"))
         self.refuse(2, ["evaluate", "on_the_cores", "--device", "simulated", "--set", "parallel.device_memory=1MiB"],
                     "out of device memory: .* times as many ranks or more, or --device cpu")
-        self.refuse_settings([DEVICE, "parallel.device_memory=much"], "is no amount of memory", "4GiB")
-        self.refuse_settings([DEVICE, "parallel.device_memory=-1GiB"], "is no amount of memory")
+        self.refuse_settings([DEVICE, "parallel.device_memory=much"], "is not an amount of memory", "4GiB")
+        self.refuse_settings([DEVICE, "parallel.device_memory=-1GiB"], "is not an amount of memory")
 
     def test_no_gpu(self):
         out = self.succeed(2, *self.arguments("anything", "parallel.device=auto")).out

@@ -236,10 +236,10 @@ class Further(Runs):
         for text, message in (("id,depth\ns3,2\ns5,3\n", 'node "s7" has no value of depth'),
                               ("id,depth\ns3,2\ns5,3\ns7,\n", 'node "s7" has no value of depth'),
                               ("id,depth\ns3,2\ns5,deep\ns7,1\n", 'nodes.csv:3: "deep" in column depth'),
-                              ("id,depth\ns3,2\ns3,3\n", "nodes.csv:3: node s3 is in line 2"),
+                              ("id,depth\ns3,2\ns3,3\n", "nodes.csv:3: node s3 was already given in line 2"),
                               ("id,depth\n3,2\n", 'no id in the first column, id, is a node of the series'),
-                              ("id,deep\ns3,2\n", "nodes.csv:1: no column depth .* id, deep"),
-                              ("id,depth\ns3\n", "nodes.csv:2: 1 columns"), ("", "empty table")):
+                              ("id,deep\ns3,2\n", "nodes.csv:1: there is no column depth .* id, deep"),
+                              ("id,depth\ns3\n", "nodes.csv:2: the line has 1 columns"), ("", "the table is empty")):
             self.write("nodes.csv", text)
             with self.subTest(text):
                 self.refuse_settings([*FURTHER, *named, "data.static_file=nodes.csv", "data.static=[\"depth\"]"], message)
@@ -255,8 +255,8 @@ class Further(Runs):
                 (["data.inputs=[\"reign\"]"], "no variable reign .did you mean rain"), (["data.inputs=[\"depth\"]"], "depth has no time axis"),
                 (["data.static=[\"rain\"]"], r"rain has dimensions .time = 30, node = 3.*data.static"),
                 (["data.static=[\"deep\"]"], "no variable deep .data.static"), (["data.static=[\"depth\", \"depth\"]"], "depth is named twice"),
-                (["data.static_file=nodes.csv"], "nothing of it is read"),
-                (["window.holidays=[\"2001-01-32\"]"], 'window.holidays: "2001-01-32" is no day'),
+                (["data.static_file=nodes.csv"], "is not used"),
+                (["window.holidays=[\"2001-01-32\"]"], 'window.holidays: "2001-01-32" is not a day'),
                 (["window.holidays=[\"2005-01-01\"]"], "none of the 1 days is in the series")):
             self.refuse_settings(settings, message)
         self.netcdf("shallow.nc", series(depth=("10", "_", "45")))

@@ -149,7 +149,7 @@ class Plan(PlanRuns):
         moved = self.succeed(1, "plan", "--check", "moved").out.splitlines()
         self.assertEqual(moved[1].split()[-1], "exact")
         never = ["--set", "relation.self=true", "--set", "relation.self_start=1"]
-        self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", *never], "relation.self_start = 1: .* never learn")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", *never], "relation.self_start = 1: .* never change")
         # Of an ended run that is started again nothing is measured, and nothing forgotten.
         before = self.load("run1/plan.json", "plan.schema.json")
         again = self.succeed(1, *self.arguments("run1", "train.epochs=6"), "--machine", "machine.json").out
@@ -349,7 +349,7 @@ class Plan(PlanRuns):
         self.assertIn(f"plan      fastest of 10 candidates: {', '.join(best['settings'])}\n", out)
         with open(self.path("auto/config.toml"), encoding="utf-8") as file:
             self.assertRegex(file.read(), f"time_groups = {best['time_groups']}\\b")
-        self.refuse(2, ["train", "windows.toml", "--run", "none", "--plan", "auto"], "--plan auto needs --machine")
+        self.refuse(2, ["train", "windows.toml", "--run", "none", "--plan", "auto"], "--plan auto needs a machine file")
         self.refuse(1, ["train", "stnn.toml", "--run", "none", "--plan", "auto", "--machine", "small.json"],
                     "--plan auto: no candidate fits into memory. The first: needs ")
 
@@ -550,7 +550,7 @@ class Plan(PlanRuns):
                                (["--vary", "parallel.time_groups=1,2"], "all process grids are compared anyway"),
                                (["--ranks", "2", "--vary", "window.bach=4"], "window.bach.*window.batch"),
                                (["--vary", "window.bach=4"], "window.bach.*window.batch"),
-                               (["--what-if", "network=fast"], 'what-if network=fast: "fast" is no factor'),
+                               (["--what-if", "network=fast"], 'what-if network=fast: "fast" is not a factor'),
                                (["--what-if", "speed=2x"], '"speed=2x" is unknown. Use network=2x')):
             with self.subTest(words):
                 self.refuse(2, plan + words, message)

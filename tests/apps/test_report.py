@@ -175,7 +175,7 @@ class Reports(Studies):
             with self.subTest(pattern):
                 self.left_out("bad", "run2", "bad/run2/metrics.jsonl: " + pattern)
         shutil.copytree(folder / "run2", self.path("all_bad/run2"))
-        self.refuse(2, ["report", "scaling", "all_bad", "-o", "never"], "none of its 1 runs can be tabulated; .*line 2")
+        self.refuse(2, ["report", "scaling", "all_bad", "-o", "never"], "none of its 1 runs can be tabulated. .*line 2")
         self.assertFalse(os.path.exists(self.path("never")))
         metrics.write_text("".join(whole))
         for text, pattern in (("{", "run2/plan.json: not JSON"), ("{}", "run2/plan.json: not a plan")):

@@ -241,7 +241,7 @@ class Relations(support.ProgramTest):
             self.assertEqual(ring, {(i, (i + 1) % 5) for i in range(5)})
             km = {(int(s), int(t)): float(d) for s, t, d in zip(file["edge_source"][:], file["edge_target"][:], file["edge_distance"][:])}
             self.assertAlmostEqual(km[0, 1], 155.9, delta=1, msg="one degree of each, not around the globe")
-        self.refuse(2, ["relations", "r", "--place", "9"], "--place 9: no such node in sensors.nc; give an id, a number below 5 or latitude,longitude")
+        self.refuse(2, ["relations", "r", "--place", "9"], "--place 9: no such node in sensors.nc. Give an id, a number below 5 or latitude,longitude")
         self.refuse(1, ["relations", "r", "--edges", "0"], "--edges", code=2)
 
 

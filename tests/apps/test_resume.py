@@ -454,7 +454,7 @@ class Older(Resumed):
     def test_starts(self):
         for key, settings in [("refine_start", ["relation.mode=refine"]), ("self_start", ["relation.self=true"])]:
             self.goes_on_and_is_used(key, [*settings, f"relation.{key}=0.25"], [*settings, f"relation.{key}=1.00"],
-                                     (f"{key} = 0.25", f"{key} = 1.00"), says=f"relation.{key} = 1: .* never learn")
+                                     (f"{key} = 0.25", f"{key} = 1.00"), says=f"relation.{key} = 1: .* never change")
 
     def test_negative_weights_of_walks(self):
         windows = ["data.file=walks.nc", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"]

@@ -263,7 +263,7 @@ class NullValue(Sensors):
 
     def test_bad_values(self):
         for value in ["none", "nan", "1e999", "'0 '"]:
-            self.refuse_training([f"data.null_value={value}"], "data.null_value", "is right")
+            self.refuse_training([f"data.null_value={value}"], "data.null_value", "is not a finite number")
         self.netcdf("fives.nc", re.sub(r"v = .* ;\n}", "v = " + ", ".join(["5"] * 60) + " ;\n}", sensors(),
                                        flags=re.DOTALL))
         self.refuse_training(["data.file=fives.nc", "data.null_value=5"],
@@ -368,7 +368,7 @@ class Graphs(Sensors):
         self.netcdf("four.nc", sensors(steps=30, nodes=4))
         self.graph("edges", "--table", "far.csv", series="four.nc")
         edges = "relation.graph=edges"
-        refuse([edges, "relation.file=g.nc"], r"g\.nc: a graph of 4 nodes, but sensors\.nc has 3")
+        refuse([edges, "relation.file=g.nc"], r"g\.nc: the graph has 4 nodes, but sensors\.nc has 3")
         refuse([edges, "relation.file=none.nc"], r"none\.nc: no such file")
         refuse(["relation.graph=nearest", "relation.file=g.nc"], 'relation.file needs relation.graph = "edges"')
         refuse(["relation.file=g.nc"], 'relation.file needs relation.graph = "edges".*but it is "none"')
@@ -381,14 +381,14 @@ class Graphs(Sensors):
         self.refuse_graph("distances", ["--table", "d.csv"], r'd\.csv:2: "70" is not a node number from 0 to 2')
         self.refuse_graph("distances", ["--table", "none.csv"], r"none\.csv.*No such file")
         self.refuse_graph("distances", [], r"places\.nc has no variable edge_distance.*--table")
-        for text, why in [("0,1,1\n1,0,-2\n", r"bad\.csv:2: the distance is -2"), ("0,1,nan\n", r"bad\.csv:1: \"nan\""),
+        for text, why in [("0,1,1\n1,0,-2\n", r"bad\.csv:2: the distance -2 is negative"), ("0,1,nan\n", r"bad\.csv:1: \"nan\""),
                           ("0,1\n", "2 columns"), ("", "no edge is left"), ("0,1,2\n1,2,2\n", "equal.*--sigma")]:
             self.write("bad.csv", text)
             self.refuse_graph("distances", table, why)
         self.write("bad.csv", "0,1,1\n1,0,9\n")
         self.refuse_graph("distances", [*table, "--sigma", "1", "--threshold", "2"], "no edge is left.*below 2 dropped")
         self.refuse_graph("matrix", table, r"bad\.csv:1: 3 columns|The matrix needs 3 rows")
-        self.refuse_graph("edges", [], "--from edges needs --table")
+        self.refuse_graph("edges", [], "--from edges needs a table")
         self.refuse_graph("coordinates", [], "latitudes and longitudes, but sensors.nc has none", series="sensors.nc")
         self.refuse_graph("coordinates", table, "--table does not work with --from coordinates")
         self.refuse_graph("coordinates", ["--sigma", "2"], "--sigma does not work with .* without --kernel gaussian")

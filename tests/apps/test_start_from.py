@@ -75,7 +75,7 @@ class Warm(Runs):
         for settings, pattern in [
                 (["train.from=nowhere"], "nowhere.*No such file"),
                 (["train.from=windows.toml"], "windows.toml"),
-                (["train.from=good", "model.name=gru"], 'holds a model "dcrnn", but model.name is "gru"'),
+                (["train.from=good", "model.name=gru"], 'has a model "dcrnn", but model.name is "gru"'),
                 (["train.from=good", "model.units=5"], "encoder0.*in the file")]:
             self.refuse_settings(settings, pattern)
         out = self.succeed(1, *self.arguments("leaks", "split.train=10", "train.epochs=0", "train.from=good")).out

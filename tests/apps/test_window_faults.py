@@ -179,7 +179,7 @@ class Diverged(Windowed):
                 self.assertEqual(len(failed.lines), 2, failed.err)
                 self.assertRegex(failed.lines[0], f"rolled back to {sampling}/checkpoints/step-.* with learning rate x 0.5 "
                                                   ".rollback 1 of 1")
-                self.assertRegex(failed.lines[1], f"the last good checkpoint is {sampling}/checkpoints/step-")
+                self.assertRegex(failed.lines[1], f"The last good checkpoint is {sampling}/checkpoints/step-")
                 result = self.run_ranks(4, *self.arguments(sampling, *arguments, "train.rollbacks=40",
                                                            "train.rollback_lr=0.1"))
                 self.assertEqual(result.codes, [0] * 4, result.err)
@@ -274,7 +274,7 @@ class Bad(Windowed):
 
     def test_graph_of_another_size(self):
         self.netcdf("large.nc", sensors(steps=30, source="0, 1, 5"))
-        self.refuse_on_both(["data.file=large.nc"], r"large\.nc: edge 2 \(5 -> 0\) names node 5, but nodes are 0…2")
+        self.refuse_on_both(["data.file=large.nc"], r"large\.nc: edge 2 \(5 -> 0\) names node 5, but nodes are 0 to 2")
         self.netcdf("uneven.nc", sensors(steps=30).replace("edge_dst(edge)", "edge_dst(other)").replace(
             "edge = 3 ;", "edge = 3 ; other = 2 ;").replace("edge_dst = 1, 2, 0", "edge_dst = 1, 2"))
         self.refuse_on_both(["data.file=uneven.nc"], "unequal length: edge_src has 3, edge_dst has 2")

@@ -134,7 +134,7 @@ std::string error_of(const std::function<void()>& f) {
 
 TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
   EXPECT_NE(
-      error_of([&] { NcclLink link(world_, device_, nullptr); }).find("NCCL (libnccl.so.2) is not there"),
+      error_of([&] { NcclLink link(world_, device_, nullptr); }).find("NCCL (libnccl.so.2) is not installed"),
       std::string::npos);
   api_.fail_id = 3;  // on rank 0 alone it is asked
   EXPECT_NE(error_of([&] {

@@ -95,7 +95,7 @@ TEST_F(HostileState, MetadataOfAnotherShapeIsRefused) {
        {std::vector<hsize_t>{2}, {2, 1, 1}, {1, 1, 2}, {1, 1, 1, 1, 2}}) {
     claim(extents);
     const std::string text = complaint([&] { (void)read_state_metadata(path_); });
-    EXPECT_NE(text.find("no text of (1, bytes, 1)"), std::string::npos) << text;
+    EXPECT_NE(text.find("not text of shape (1, bytes, 1)"), std::string::npos) << text;
   }
 }
 

@@ -341,7 +341,7 @@ TEST_F(Failing, ARunWithoutDataOnOneRank) {
           spoilt.run = run("elsewhere");  // the last rank sees no such run
         if (half_.size() == 1) sets = {"data.file=nowhere.nc"};
       },
-      half_.size() == 1 ? "nowhere.nc" : "all ranks need to see the run directory");
+      half_.size() == 1 ? "nowhere.nc" : "All ranks need to see the run directory");
 }
 
 TEST_F(Failing, ARunThatIsRefusedItsMemory) {

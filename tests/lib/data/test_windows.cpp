@@ -126,7 +126,7 @@ TEST(TimeFeatures, RefuseHolidaysThatAreNone) {
     return "accepted";
   };
   for (const char* date : {"", "2012-03", "2012-02-30", "Christmas", "2012-03-01T06"})
-    EXPECT_NE(refusal(axis, date).find("is no day of the calendar"), std::string::npos) << date;
+    EXPECT_NE(refusal(axis, date).find("is not a day in the calendar"), std::string::npos) << date;
   EXPECT_NE(refusal(axis, "2013-03-01").find("2012-03-01T06:00 to 2012-03-04T18:00"), std::string::npos);
   EXPECT_NE(refusal(TimeAxis::counter(4), "2012-03-01").find("window.holidays: the time axis counts steps"),
             std::string::npos);

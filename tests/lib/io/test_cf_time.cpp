@@ -245,7 +245,7 @@ TEST(TimeAxis, StepsBefore) {
   EXPECT_EQ(monthly.steps_before("1986-08"), 7);
   EXPECT_EQ(monthly.steps_before("1986-08-02"), 8);
   EXPECT_EQ(monthly.steps_before("2100-01"), 24);
-  EXPECT_HAS(user_message([&] { (void)monthly.steps_before("soon"); }), "soon is no date");
+  EXPECT_HAS(user_message([&] { (void)monthly.steps_before("soon"); }), "soon is not a date");
   EXPECT_HAS(user_message([&] { (void)monthly.step_of("1999-01"); }), "runs from 1986-01 to 1987-12");
 }
 
@@ -262,9 +262,9 @@ TEST(TimeAxis, OffsetsFromUtc) {
   EXPECT_EQ(axis({0, 1}, "hours since 2012-03-01 00:00:00 -5:30").text(0), "2012-03-01T05:30");
   EXPECT_EQ(axis({0, 1}, "hours since 1992-10-08 15:15:42.5 -6:00").text(1), "1992-10-08T22:15:42")
       << "of CF-1.8";
-  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 00:00 +99:00"); }), "is no date");
+  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 00:00 +99:00"); }), "is not a date");
   EXPECT_EQ(axis({0, 24}, "hours since 2012-03-01 +00:00").text(0), "2012-03-01");
-  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 1:"); }), "is no date");
+  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 1:"); }), "is not a date");
 }
 
 TEST(TimeAxis, StampsOfAnUnsteadyClockHaveTheStepThatTheyMean) {

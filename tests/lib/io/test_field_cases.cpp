@@ -116,10 +116,10 @@ TEST_F(FieldCases, CoordinatesInAnyAngleBecomeDegrees) {
       EXPECT_NEAR(file.info().node_lon[i], lons[i], 1e-9) << c.units;
     }
   }
-  // Metres are no angle: they are not used, and the log says so.
+  // Metres are not an angle: they are not used, and the log says so.
   const SeriesFile metres = open(with_coordinates("m", "0 1000 2000", "0 1000 2000"));
   EXPECT_TRUE(metres.info().node_lat.empty());
-  EXPECT_HAS(join(metres.info().remarks), "no angle");
+  EXPECT_HAS(join(metres.info().remarks), "not an angle");
 }
 
 TEST_F(FieldCases, AxesAndCurvilinearGridsInRadians) {
@@ -280,7 +280,7 @@ TEST_F(FieldCases, NumbersThatLookLikeDatesAndAreNone) {
   EXPECT_HAS(refusal(with("int",
                           "20150101 20150201 20150301 20150401 20150501 20150601 20150701 20150801 20150901 "
                           "20151001 20151101 20151301")),
-             "step 11 has 20151301, which is no date");
+             "step 11 has 20151301, which is not a date");
   EXPECT_HAS(refusal(with("float",
                           "20150100 20150200 20150300 20150400 20150500 20150600 20150700 20150800 20150900 "
                           "20151000 20151100 20151200")),
@@ -290,7 +290,7 @@ TEST_F(FieldCases, NumbersThatLookLikeDatesAndAreNone) {
              "does not ascend");
   EXPECT_HAS(refusal("dim time 2\ndim node 1\nvar time double time\natt time units char \"decimal year\"\n"
                      "data time 2001.5 2e11\nvar x float time node\nramp x 0 1 2\n"),
-             "step 1 has 200000000000, which is no year");
+             "step 1 has 200000000000, which is not a year");
   // Counts stay counts; years without a unit do so with a remark.
   const SeriesFile counts = open(with("int", "0 1 2 3 4 5 6 7 8 9 10 11"));
   EXPECT_FALSE(counts.info().time.dated());
@@ -335,7 +335,7 @@ TEST_F(FieldCases, JulianDays) {
         << c.units;
   EXPECT_HAS(join(open(data + "ramp time 2451545 1 4\n").info().remarks), "look like Julian days");
   EXPECT_HAS(refusal(data + "att time units char \"days since -0044-03-15\"\nramp time 0 1 4\n"),
-             "is no date");
+             "is not a date");
 }
 
 // Auxiliary variables.
@@ -430,7 +430,7 @@ TEST_F(FieldCases, NumbersInTextAreNumbers) {
   EXPECT_FLOAT_EQ(got[3], 10);
   EXPECT_HAS(join(scaled.info().remarks), "scale_factor");
   EXPECT_HAS(refusal(packed + "att x scale_factor char \"a tenth\"\n"),
-             "scale_factor = \"a tenth\" is no number");
+             "scale_factor = \"a tenth\" is not a number");
   const SeriesFile ranged =
       open(small + "att x valid_range char \"2, 9\"\natt x missing_value char \"4.0f\"\n");
   const std::vector<float> kept = values(ranged);
@@ -620,7 +620,7 @@ TEST_F(FieldCases, StampsOfAnotherNameOrAsText) {
                               "2020-01-03T00:00:00Z\n");
   EXPECT_EQ(iso.info().time.text(2), "2020-01-03");
   EXPECT_HAS(refusal(data + "var date string Time\ntexts date 2020-01-01 noon 2020-01-03\n"),
-             "step 1 has \"noon\", which is no date");
+             "step 1 has \"noon\", which is not a date");
   // A dimension that says nothing itself, and stamps that say they are the time.
   const SeriesFile obs = open(
       "dim obs 3\ndim node 2\nvar x float obs node\nramp x 0 1 6\nvar when double obs\n"
@@ -696,7 +696,7 @@ TEST_F(FieldCases, GraphsAreMatchedByIds) {
   EXPECT_EQ(edges[0].destination, 0);
   EXPECT_EQ(edges[1].destination, 1);
   EXPECT_HAS(remark, "another order");
-  EXPECT_HAS(user_message([&] { (void)match("7 8 10", remark); }), "\"10\", which is no node of");
+  EXPECT_HAS(user_message([&] { (void)match("7 8 10", remark); }), "\"10\", which is not a node of");
 }
 
 TEST_F(FieldCases, GraphsWithoutIdsAreHeldAgainstCoordinates) {

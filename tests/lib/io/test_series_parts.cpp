@@ -190,7 +190,7 @@ TEST_F(SeriesParts, Names) {
   EXPECT_HAS(refusal({write("empty.txt", "\n# nothing\n")}), "names no file");
   EXPECT_HAS(refusal({write("lost.txt", a + "\nlost.nc\n")}), "lost.txt:2: lost.nc: no such file");
   EXPECT_HAS(refusal({write("beside.txt", "p1.nc\n")}), "relative paths start at the working directory");
-  EXPECT_HAS(refusal({write("bytes.txt", std::string("a\0b\n", 4))}), "no text, so no list of files");
+  EXPECT_HAS(refusal({write("bytes.txt", std::string("a\0b\n", 4))}), "not text, so not a list of files");
   EXPECT_HAS(refusal({a, b, a}), "p1.nc: the file is named twice");
   EXPECT_HAS(refusal({a, ""}), "an empty name");
   std::filesystem::create_symlink(a, folder_ / "link.nc");

@@ -305,11 +305,11 @@ TEST_F(Zarr, WhatIsNotReadIsRefusedByName) {
   EXPECT_HAS(changed("\"<f4\"", R"([["a", "<f4"]])"), "several fields");
   EXPECT_HAS(changed("\"zarr_format\": 2", "\"zarr_format\": 3"), "zarr_format is not 2");
   EXPECT_HAS(changed("\"shape\": [5, 3, 4]", "\"shape\": [5, 3]"), "2 dimensions, but chunks of 3");
-  EXPECT_HAS(changed("\"shape\": [5, 3, 4]", "\"shape\": [5, -3, 4]"), "-3 in it, which is no length");
-  EXPECT_HAS(changed("\"chunks\": [2, 2, 3]", "\"chunks\": [2, 0, 3]"), "0 in it, which is no length");
+  EXPECT_HAS(changed("\"shape\": [5, 3, 4]", "\"shape\": [5, -3, 4]"), "contains -3, which is not a length");
+  EXPECT_HAS(changed("\"chunks\": [2, 2, 3]", "\"chunks\": [2, 0, 3]"), "contains 0, which is not a length");
   EXPECT_HAS(changed("\"chunks\": [2, 2, 3]", "\"chunks\": [2000, 2000, 3000]"), "more than the 2 GiB");
-  EXPECT_HAS(changed("\"chunks\": [2, 2, 3]", "\"chunks\": 2"), "is no list of lengths");
-  EXPECT_HAS(changed("\"fill_value\": \"NaN\"", "\"fill_value\": {}"), "is no number");
+  EXPECT_HAS(changed("\"chunks\": [2, 2, 3]", "\"chunks\": 2"), "is not a list of lengths");
+  EXPECT_HAS(changed("\"fill_value\": \"NaN\"", "\"fill_value\": {}"), "is not a number");
 }
 
 TEST_F(Zarr, StoresThatAreNone) {
