@@ -108,7 +108,7 @@ class Settings(Faults):
         self.assertEqual(self.stamps("other"), before)
         # Without what the driver has put down, the run itself is asked.
         os.remove(self.path("other/one/study.json"))
-        self.assertIn("was trained with parallel.threads = 1, not 2;",
+        self.assertIn("was trained with parallel.threads = 1, not 2",
                       self.study("one.toml", "--out", "other", "--threads", "2", code=1))
         self.assertRegex(self.study("one.toml", "--out", "other", "--set", "train.epochs=5", "--list"), ": goes on\n")
         self.study("one.toml", "--out", "other", "--set", "train.epochs=5", "--seeds", "1,2")

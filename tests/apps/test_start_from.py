@@ -68,7 +68,7 @@ class Warm(Runs):
         self.assertEqual(self.state("grouped"), self.state("alone"))
         self.refuse(2, [*self.stnn("refused", "split.train=8"), "--from", "short"], "latents of 12 training steps, but split.train has 8")
         self.refuse(2, [*self.stnn("refused", "data.first_step=1"), "--from", "short"], "begins at 2001-01-01T00:00")
-        self.refuse(2, [*self.stnn("refused", "data.file=more_nodes.nc"), "--from", "short"], "has 3 nodes, more_nodes.nc has 4")
+        self.refuse(2, [*self.stnn("refused", "data.file=more_nodes.nc"), "--from", "short"], "has 3 nodes, but more_nodes.nc has 4")
 
     def test_bad_starts(self):
         self.succeed(1, *self.arguments("good"))
@@ -125,8 +125,8 @@ class Refitted(Runs):
         for settings, pattern in [
                 (["split.validation=0"], "train.refit chooses the epochs by the validation part. Set split.validation"),
                 (["split.validation=0", "split.folds=2"], "split.folds = 2"),
-                (["train.keep=last"], "leave train.keep"),
-                (["schedule.metric=train"], "leave schedule.metric"),
+                (["train.keep=last"], "Leave train.keep"),
+                (["schedule.metric=train"], "Leave schedule.metric"),
                 (["schedule.name=plateau"], "plateau")]:
             self.refuse_settings([*self.refit, *settings], pattern)
         self.refuse(1, [*self.arguments("refused", *self.refit), "--write-state"], "has not ended")

@@ -255,7 +255,7 @@ class Windows(Runs):
         self.assertRegex(self.succeed(2, *self.arguments("counted", *counted)).out,
                          r"learned +vectors of node 32, none of the calendar: the time axis counts steps")
         self.refuse_settings([*counted, "model.month_embedding=4"],
-                             r"model.month_embedding = 4: the time axis counts steps and has no dates; set it to 0")
+                             r"model.month_embedding = 4: the time axis counts steps and has no dates. Set it to 0")
         self.refuse_settings([*STID, "model.month_embedding=4"], r"model.month_embedding = 4: .* less than a day")
         self.refuse_settings([*STID, "train.recompute=step"], '"cell" computes its layers again')
         self.refuse_settings([*STID, "window.known_times=true"], "does not read inputs of the steps that it forecasts")

@@ -454,8 +454,9 @@ TEST_F(FieldCases, FactorsThatUnpackNothingAreRefused) {
 TEST_F(FieldCases, AttributesThatAreNearlyCalledSoAreNamed) {
   EXPECT_HAS(join(open(small + "att x FillValue float 7\n").info().remarks),
              "x: attribute FillValue is ignored. If _FillValue is meant, rename it");
-  EXPECT_HAS(join(open(small + "att x slope float 0.1\n").info().remarks), "call it scale_factor");
-  EXPECT_HAS(join(open(small + "att x missing-value float -9\n").info().remarks), "call it missing_value");
+  EXPECT_HAS(join(open(small + "att x slope float 0.1\n").info().remarks), "If scale_factor is meant");
+  EXPECT_HAS(join(open(small + "att x missing-value float -9\n").info().remarks),
+             "If missing_value is meant");
   // Some files have both: the right one counts.
   EXPECT_EQ(join(open(small + "att x nodata float 7\natt x missing_value float 7\n").info().remarks), "");
 }

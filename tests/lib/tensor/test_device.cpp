@@ -192,16 +192,16 @@ TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
                          "are in use"),
               std::string::npos)
         << error;
-    EXPECT_NE(error.find("use 2 times as many ranks or more"), std::string::npos) << error;
+    EXPECT_NE(error.find("Use 2 times as many ranks or more"), std::string::npos) << error;
     const std::string named = error_of([&] {
       const Device::For outer(&device, "the gradient of W", "fewer of it");
       { const Device::For inner(&device, "nothing"); }
       Buffer<std::byte> more(std::size_t{100} << 20, device);
     });
     EXPECT_NE(named.find("memory: the gradient of W, 100.000 MiB, does not"), std::string::npos) << named;
-    EXPECT_NE(named.find("use fewer of it, 3 times as many ranks or more"), std::string::npos) << named;
+    EXPECT_NE(named.find("Use fewer of it, 3 times as many ranks or more"), std::string::npos) << named;
     const std::string far = error_of([&] { Buffer<std::byte> more(Index{1} << 40, device); });
-    EXPECT_NE(far.find("use a larger device"), std::string::npos) << far;
+    EXPECT_NE(far.find("Use a larger device"), std::string::npos) << far;
   }
   EXPECT_EQ(device.used_bytes(), before);
   Buffer<std::byte> fits(std::size_t{40} << 20, device);
