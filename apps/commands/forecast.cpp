@@ -28,6 +28,10 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   f->add_flag("--members", a.members, "also write the forecasts of the members of an average");
+  f->add_option("--dressed", a.dressed,
+                "write so many realizations of an average: its members, dressed with the residuals that "
+                "evaluate finds in the validation part")
+      ->check(whole_number(1));
   f->add_flag("--accept-changed-data", a.accept_changed_data,
               "accept data whose training part was corrected or has lost its first steps, and report the "
               "changes. Scaling and cycles stay those of the training");

@@ -261,6 +261,46 @@ class Grid(Files):
             self.succeed(ranks, "forecast", "mean", "--steps", "2", "--members", "--intervals", "90")
             self.assertEqual(self.dataset("mean/forecast.nc").sst_quantiles.dims, ("quantile", "time", "lat", "lon"))
 
+    def test_members_are_dressed(self):
+        """Realizations by NumPy from the members, and scores that do not depend on the ranks."""
+        run = self.trained()
+        if not os.path.exists(self.path("mean")):
+            self.succeed(1, "average", run, "persistence", "-o", "mean")
+        found = []
+        for ranks in [1, 3]:
+            out = self.succeed(ranks, "evaluate", "mean").out
+            self.assertIn("members dressed with these residuals: the interval of 50 % holds", out)
+            found.append(self.load("mean/evaluation.json", "evaluation.schema.json")["dressed"])
+        self.assertEqual(found[0]["validation_origins"], 10)
+        for a, b in zip(found[0]["horizons"], found[1]["horizons"]):
+            for key in ["crps", "spread", "spread_skill_ratio"]:
+                self.assertAlmostEqual(a[key], b[key], delta=1e-4 * a[key])
+            self.assertAlmostEqual(sum(a["pit"]), 1, 9)
+        self.succeed(1, "forecast", "mean", "--steps", "3", "--members")
+        members, count = self.dataset("mean/forecast.nc").sst_members.values.astype(float), 24
+        before = None
+        for ranks in [1, 3]:
+            self.succeed(ranks, "forecast", "mean", "--steps", "3", "--dressed", str(count), "--intervals", "50")
+            data = self.dataset("mean/forecast.nc")
+            self.assertEqual(data.sst_members.dims[:2], ("realization", "time"))
+            self.assertEqual(data.sizes["realization"], count)
+            self.assertEqual(data.member.values[2], "dressed 3")
+            values = data.sst_members.values.astype(float)
+            if before is not None:
+                numpy.testing.assert_allclose(values, before, rtol=1e-4, atol=1e-4)
+            before = values
+        off = values - members[numpy.arange(count) * 2 // count]
+        quantile = ((numpy.arange(count) + 0.5) * 0.6180339887498949) % 1
+        known = ~numpy.isnan(members[0])
+        in_order = numpy.diff(off[numpy.argsort(quantile)], axis=0)[:, known]
+        self.assertGreater(in_order.min(), -1e-4, "a larger quantile is a larger value at every node")
+        spread = off[:, known].std(axis=0)
+        self.assertGreater(spread.min(), 0)
+        self.refuse(2, ["forecast", run, "--steps", "1", "--dressed", "5"], "--dressed is of averages alone")
+        self.refuse(2, ["forecast", "mean", "--steps", "1", "--members", "--dressed", "5"], "name one of them")
+        os.remove(self.path("mean/intervals.h5"))
+        self.refuse(2, ["forecast", "mean", "--steps", "1", "--dressed", "5"], "intervals.h5: .*run rossby evaluate mean")
+
     def test_after_a_refit_residuals_are_of_the_training_before(self):
         self.trained()
         self.succeed(1, "train", "grid.toml", "--run", "again", "--set", "train.refit=true")

@@ -109,8 +109,8 @@ void ConformalQuantiles::fit(const Residuals& residuals, Index rows, Index origi
     }
 }
 
-double ConformalQuantiles::quantile(double forecast, Index horizon, Index row, Index feature,
-                                    double tau) const {
+double ConformalQuantiles::about(double forecast, Index horizon, Index row, Index feature, double tau,
+                                 double scale) const {
   const std::span<const double> of = at(horizon, feature);
   const double place = std::clamp(tau * (levels + 1) - 1, 0.0, static_cast<double>(levels - 1));
   const auto below = static_cast<std::size_t>(place + 1e-9);
@@ -118,7 +118,7 @@ double ConformalQuantiles::quantile(double forecast, Index horizon, Index row, I
   const double offset = part < 1e-9 ? of[below] : (1 - part) * of[below] + part * of[below + 1];
   const Index column = row * features + feature;
   return transform.inverse(transform.forward(forecast + center(column)) +
-                           spread[static_cast<std::size_t>(column)] * offset) -
+                           scale * spread[static_cast<std::size_t>(column)] * offset) -
          center(column);
 }
 
@@ -175,18 +175,20 @@ void IntervalErrors::add(const ScoredValues& values) {
   }
 }
 
-std::vector<IntervalScores> IntervalErrors::reduce(Reducer& reducer) const {
+std::vector<IntervalScores> reduce_scores(const std::vector<IntervalScores>& sums, Reducer& reducer) {
   std::vector<double> all;
-  for (const IntervalScores& s : sums_) {
-    all.insert(all.end(), {s.weight, s.inside_50, s.inside_90, s.width_50, s.width_90, s.crps});
+  for (const IntervalScores& s : sums) {
+    all.insert(all.end(), {s.weight, s.inside_50, s.inside_90, s.width_50, s.width_90, s.crps, s.variance});
     all.insert(all.end(), s.pit.begin(), s.pit.end());
   }
   reducer.sum(std::span<double>(all));
   std::vector<IntervalScores> scores;
-  for (const double* at = all.data(); std::ssize(scores) < std::ssize(sums_);) {
-    IntervalScores s{at[0], at[1] / at[0], at[2] / at[0], at[3] / at[0], at[4] / at[0], at[5] / at[0], {}};
-    for (std::size_t b = 0; b < s.pit.size(); ++b) s.pit[b] = at[6 + b] / s.weight;
-    at += 6 + IntervalScores::bins;
+  for (const double* at = all.data(); std::ssize(scores) < std::ssize(sums);) {
+    const double weight = at[0];
+    IntervalScores s{weight, at[1] / weight, at[2] / weight, at[3] / weight, at[4] / weight, at[5] / weight,
+                     {},     at[6] / weight};
+    for (std::size_t b = 0; b < s.pit.size(); ++b) s.pit[b] = at[7 + b] / weight;
+    at += 7 + IntervalScores::bins;
     scores.push_back(s);
   }
   return scores;

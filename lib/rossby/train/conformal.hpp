@@ -25,6 +25,7 @@ struct ConformalQuantiles {
   std::vector<double> spread = {};   // (rows, features), relative: about 1
   std::vector<double> offsets =
       {};  // (horizons, features, levels), ascending; NaN if there were no residuals
+  std::vector<double> dressing = {};  // of an ensemble, (horizons, features): see DressingFit
 
   /// Residuals (rows, features) at a horizon 1, 2, … of an origin, NaN if there is none.
   using Residuals = std::function<const float*(Index horizon, Index origin)>;
@@ -37,7 +38,14 @@ struct ConformalQuantiles {
     return transform.forward(observed + center(column)) - transform.forward(forecast + center(column));
   }
   /// Of τ in [0.005, 0.995], between the levels that are kept by interpolation.
-  [[nodiscard]] double quantile(double forecast, Index horizon, Index row, Index feature, double tau) const;
+  [[nodiscard]] double quantile(double forecast, Index horizon, Index row, Index feature, double tau) const {
+    return about(forecast, horizon, row, feature, tau, 1);
+  }
+  /// Of a member of the ensemble that these quantiles dress, likewise.
+  [[nodiscard]] double dressed(double member, Index horizon, Index row, Index feature, double tau) const {
+    return about(member, horizon, row, feature, tau,
+                 dressing[static_cast<std::size_t>((horizon - 1) * features + feature)]);
+  }
   /// Offsets of a lead and feature, in units of the spread.
   [[nodiscard]] std::span<const double> at(Index horizon, Index feature) const {
     return std::span(offsets).subspan(static_cast<std::size_t>(((horizon - 1) * features + feature) * levels),
@@ -46,6 +54,11 @@ struct ConformalQuantiles {
   [[nodiscard]] double center(Index column) const {
     return centers.empty() ? 0 : centers[static_cast<std::size_t>(column)];
   }
+
+ private:
+  /// Offsets times `scale`.
+  [[nodiscard]] double about(double forecast, Index horizon, Index row, Index feature, double tau,
+                             double scale) const;
 };
 
 /// How calibrated intervals are, by horizon: weighted means.
@@ -57,8 +70,13 @@ struct IntervalScores {
   double crps =
       0;  // continuous ranked probability score, as the mean of twice the pinball losses of all levels
   std::array<double, bins> pit =
-      {};  // share of observations by their predicted probability: 0.1 each, at best
+      {};               // share of observations by their predicted probability: 0.1 each, at best
+  double variance = 0;  // of the predictive distributions; only DressedErrors finds it
 };
+
+/// Means of these weighted sums over all ranks. Collective.
+[[nodiscard]] std::vector<IntervalScores> reduce_scores(const std::vector<IntervalScores>& sums,
+                                                        Reducer& reducer);
 
 /// Adds up how observations lie in the quantiles of one forecaster.
 class IntervalErrors {
@@ -68,7 +86,9 @@ class IntervalErrors {
 
   void add(const ScoredValues& values);
   /// By horizon. Collective.
-  [[nodiscard]] std::vector<IntervalScores> reduce(Reducer& reducer) const;
+  [[nodiscard]] std::vector<IntervalScores> reduce(Reducer& reducer) const {
+    return reduce_scores(sums_, reducer);
+  }
 
  private:
   void add(IntervalScores& sum, double weight, double forecast, double observed, Index horizon, Index row,

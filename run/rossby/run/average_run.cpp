@@ -11,7 +11,6 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/run/forecast_store.hpp"
 
 namespace rossby {
 namespace {
@@ -73,7 +72,12 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
   const Index rows = std::ssize(domain().rows), m = domain().info.features, count = std::ssize(origins);
   const std::filesystem::path written = std::filesystem::path(output_).parent_path();
   const std::string folder = output_.empty() ? directory_ : written.empty() ? "." : written.string();
-  auto sum = agree(comm, [&] { return ForecastStore(folder, 2, horizons, count, rows * m); });
+  made_.reset();
+  const Index slots = 2 + (keeps_members_ ? members_.size() : 0);
+  made_.emplace(agree(comm, [&] { return ForecastStore(folder, slots, horizons, count, rows * m); }));
+  made_from_.assign(origins.begin(), origins.end());
+  made_horizons_ = horizons;
+  ForecastStore& sum = *made_;
   for (Index k = 0; k < members_.size(); ++k) {
     Index needed = horizons;  // of the leads at which it has a weight
     while (needed > 0 && weight(needed, k) == 0) --needed;
@@ -86,6 +90,7 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
                         for (Index j = 0; j < k; ++j) before += static_cast<float>(weight(h, j));
                         for (Index b = 0; b < x.cols; ++b) {
                           float *to = sum.at(0, h, first + b), *square = sum.at(1, h, first + b);
+                          float* own = keeps_members_ ? sum.at(2 + k, h, first + b) : nullptr;
                           for (Index i = 0; i < x.rows; ++i)
                             for (Index f = 0; f < m; ++f) {
                               const float value = x.at(i, b)[f];
@@ -93,6 +98,7 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
                               const float mean = before > 0 ? *to / before : 0, off = value - mean;
                               *square++ += w * before / (before + w) * off * off;
                               *to++ += w * value;
+                              if (own) *own++ = value;
                             }
                         }
                       });
@@ -104,9 +110,36 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
       variances_[static_cast<std::size_t>(2 * h - 2)] += static_cast<double>(sum.at(1, h, 0)[k]);
       variances_[static_cast<std::size_t>(2 * h - 1)] += 1;
     }
-  const Series truth = read_series(comm, config(), domain());
+  truth_ = read_series(comm, config(), domain());
   for (Index h = 1; h <= horizons; ++h)
-    errors.add<float>(as, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth, origins);
+    errors.add<float>(as, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth_, origins);
+  if (keeps_members_) return;
+  made_.reset();
+  truth_ = {};
+}
+
+std::vector<double> AverageRun::dressing(const ConformalQuantiles& quantiles) {
+  DressingFit fit(quantiles);
+  visit_members([&](const MemberValues& values) { fit.add(values); });
+  return fit.reduce(reducer());
+}
+
+void AverageRun::visit_members(const std::function<void(const MemberValues&)>& visit) {
+  require(keeps_members_ && made_, "members are kept before they are looked at");
+  std::vector<const float*> forecasts;
+  std::vector<double> weights;
+  for (Index h = 1; h <= made_horizons_; ++h)
+    for (Index o = 0; o < std::ssize(made_from_); ++o) {
+      forecasts.clear();
+      weights.clear();
+      for (Index k = 0; k < members_.size(); ++k) {
+        if (weight(h, k) == 0) continue;
+        forecasts.push_back(made_->at(2 + k, h, o));
+        weights.push_back(weight(h, k));
+      }
+      visit({h, std::ssize(domain().rows), forecasts, weights, made_->at(0, h, o),
+             truth_.at(made_from_[static_cast<std::size_t>(o)] + h)});
+    }
 }
 
 std::vector<double> AverageRun::spread() {

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "rossby/run/forecast_store.hpp"
 #include "rossby/run/members.hpp"
+#include "rossby/train/dressing.hpp"
 #include "rossby/train/metrics.hpp"
 
 namespace rossby {
@@ -41,6 +45,13 @@ class AverageRun {
   /// their weighted sum of all origins is held, if it is large in an unnamed file. Collective.
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons, Index as = 0);
 
+  /// From now on add_errors keeps the forecasts of the members, for visit_members.
+  void keep_members() { keeps_members_ = true; }
+  /// Those that add_errors has made last, origin by origin.
+  void visit_members(const std::function<void(const MemberValues&)>& visit);
+  /// ConformalQuantiles::dressing by those. Collective.
+  [[nodiscard]] std::vector<double> dressing(const ConformalQuantiles& quantiles);
+
   /// Of the forecasts that add_errors has made, by horizon: √(mean variance of the members about their
   /// weighted mean). Collective.
   [[nodiscard]] std::vector<double> spread();
@@ -55,6 +66,11 @@ class AverageRun {
   Members members_;
   std::string remark_;             // of usable()
   std::vector<double> variances_;  // (horizons, {sum, number}) of this rank
+  bool keeps_members_ = false;
+  std::optional<ForecastStore> made_;  // last: average, squares and, if they are kept, members
+  std::vector<Index> made_from_;       // their origins
+  Index made_horizons_ = 0;
+  Series truth_;
 };
 
 }  // namespace rossby

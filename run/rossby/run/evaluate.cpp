@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -141,10 +142,14 @@ std::optional<Residuals> residuals_of(const Communicator& comm, const Config& co
   } catch (const UserError&) {  // the windows of none of them are known
     return std::nullopt;
   }
-  return take_residuals(comm, no_quantiles(config, run.domain(), horizons), std::ssize(run.domain().rows),
-                        origins, folder, run.reducer(), [&](HorizonErrors& errors) {
-                          in_exchanges(comm, [&] { run.add_errors(errors, origins, horizons); });
-                        });
+  constexpr bool ensemble = std::is_same_v<Run, AverageRun>;
+  if constexpr (ensemble) run.keep_members();
+  Residuals found = take_residuals(
+      comm, no_quantiles(config, run.domain(), horizons), std::ssize(run.domain().rows), origins, folder,
+      run.reducer(),
+      [&](HorizonErrors& errors) { in_exchanges(comm, [&] { run.add_errors(errors, origins, horizons); }); });
+  if constexpr (ensemble) found.quantiles.dressing = run.dressing(found.quantiles);
+  return found;
 }
 
 /// Where results go.
@@ -240,7 +245,14 @@ class Scoring {
     });
     in_exchanges(comm_, [&] { run_.add_errors(errors, test_.origins, test_.horizons); });
     EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
-    if constexpr (requires { run_.spread(); }) found.spread = run_.spread();
+    if constexpr (std::is_same_v<Run, AverageRun>) {
+      found.spread = run_.spread();
+      if (residuals_) {
+        DressedErrors dressed(residuals_->quantiles, test_.horizons, slices_.weights);
+        run_.visit_members([&](const MemberValues& values) { dressed.add(values); });
+        found.dressed = dressed.reduce(run_.reducer());
+      }
+    }
     add_beside(comm_, run_, test_, beside_, series_, errors, earlier);
     Reducer& reducer = run_.reducer();
     verification.reduce(reducer);

@@ -203,6 +203,7 @@ nlohmann::ordered_json EvaluationReport::json() const {
   if (sliced) all["slices"] = slices_json(-1, units_of(domain.info));
   if (!spread.empty()) all["ensemble"] = spread_json();
   if (!intervals.empty()) all["intervals"] = intervals_json();
+  if (!dressed.empty()) all["dressed"] = dressed_json();
   if (epochs >= 0) all["state"] = {{"epochs", epochs}};
   all["data"] = {{"file", domain.info.path},
                  {"first_origin", time.text(test.origins.front())},
@@ -298,6 +299,36 @@ std::string EvaluationReport::intervals_line() const {
       residual_origins, 100 * mean.inside_50, 100 * mean.inside_90, mean.crps);
 }
 
+nlohmann::ordered_json EvaluationReport::dressed_json() const {
+  const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
+  nlohmann::ordered_json all{{"validation_origins", residual_origins}};
+  all["horizons"] = nlohmann::ordered_json::array();
+  for (std::size_t h = 0; h < dressed.size(); ++h) {
+    const double spread_here = std::sqrt(dressed[h].variance);
+    nlohmann::ordered_json one{{"step", h + 1}};
+    one.update(json_of(dressed[h]));
+    one["spread"] = figure(spread_here);
+    one["spread_skill_ratio"] = figure(spread_here / scores.rmse[h]);
+    all["horizons"].push_back(std::move(one));
+  }
+  all["mean"] = json_of(mean_of(dressed));
+  return all;
+}
+
+std::string EvaluationReport::dressed_line() const {
+  if (dressed.empty()) return "";
+  const IntervalScores mean = mean_of(dressed);
+  double sum = 0, count = 0;
+  for (std::size_t h = 0; h < dressed.size(); ++h)
+    if (const double ratio = std::sqrt(dressed[h].variance) / scores.rmse[h]; std::isfinite(ratio))
+      sum += ratio, count += 1;
+  return fmt::format(
+      "members dressed with these residuals: the interval of 50 % holds {:.1f} %, that of 90 % {:.1f} %; "
+      "CRPS "
+      "{:.4f}; spread / RMSE {:.2f}\n",
+      100 * mean.inside_50, 100 * mean.inside_90, mean.crps, sum / count);
+}
+
 nlohmann::ordered_json EvaluationReport::spread_json() const {
   const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -327,7 +358,7 @@ void EvaluationReport::print(std::span<const Index> report, const std::string& p
              time.text(test.origins.back()), weights.empty() ? "" : fmt::format(", weighted by {}", weights),
              tables_of(domain, parts, of_parts, scores, leads, report));
   if (!climatology.empty()) fmt::print("ACC: of anomalies from {}\n", climatology);
-  fmt::print("{}{}{}", relative, spread_line() + intervals_line(), slices_table());
+  fmt::print("{}{}{}", relative, spread_line() + intervals_line() + dressed_line(), slices_table());
   const auto name = [&](Index k) { return scores.names[static_cast<std::size_t>(k)]; };
   if (chosen >= 0)
     fmt::print("against {}, the baseline with the smallest mean RMSE of the validation part: {}\n",

@@ -62,6 +62,7 @@ struct EvaluationReport {
   std::vector<IntervalScores> intervals = {};  // by horizon; empty: there are none
   Index residual_origins = 0;                  // of the validation part, that these are from
   std::vector<double> spread = {};             // of an average's members, by horizon; empty: there are none
+  std::vector<IntervalScores> dressed = {};    // likewise, of what these predict (DressedErrors)
   DataChanges changes = {};                    // of the training part, if they were accepted
   std::string relative = {};                   // a line, if relative errors are left out
 
@@ -75,6 +76,8 @@ struct EvaluationReport {
   [[nodiscard]] nlohmann::ordered_json slices_json(Index part, const std::string& units) const;
   [[nodiscard]] std::string slices_table() const;
   [[nodiscard]] nlohmann::ordered_json intervals_json() const;
+  [[nodiscard]] nlohmann::ordered_json dressed_json() const;
+  [[nodiscard]] std::string dressed_line() const;
   [[nodiscard]] std::string intervals_line() const;
   [[nodiscard]] nlohmann::ordered_json spread_json() const;
   [[nodiscard]] std::string spread_line() const;

@@ -155,6 +155,19 @@ std::vector<double> levels_of(const ForecastOptions& options) {
   return levels;
 }
 
+/// Throws UserError if `quantiles` know less than the steps of the forecast, which `option` needs.
+void expect_leads(const ConformalQuantiles& quantiles, Index steps, const std::string& directory,
+                  std::string_view option) {
+  for (Index h = 1; h <= steps; ++h)
+    for (Index f = 0; f < quantiles.features; ++f)
+      if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
+        user_error(
+            "{}: {} has residuals of {} steps; forecast fewer with --steps, or run rossby evaluate {} with "
+            "more "
+            "evaluate.horizons",
+            option, intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
+}
+
 /// Adds quantiles of forecasts (rows, steps, m). Collective.
 void add_quantiles(const Communicator& comm, const std::string& directory, const Config& config,
                    const std::vector<float>& forecasts, Forecast& forecast) {
@@ -162,15 +175,7 @@ void add_quantiles(const Communicator& comm, const std::string& directory, const
   const Domain& domain = forecast.domain;
   const ConformalQuantiles quantiles = read_intervals(comm, directory, config, domain);
   const Index steps = forecast.steps, m = domain.info.features;
-  agree(comm, [&] {
-    for (Index h = 1; h <= steps; ++h)
-      for (Index f = 0; f < m; ++f)
-        if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
-          user_error(
-              "--intervals: {} has residuals of {} steps. Forecast fewer with --steps, or run rossby "
-              "evaluate {} with more evaluate.horizons",
-              intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
-  });
+  agree(comm, [&] { expect_leads(quantiles, steps, directory, "--intervals"); });
   std::vector<float> one(forecasts.size());
   for (const double level : forecast.levels) {
     for (Index k = 0; k < std::ssize(forecasts); ++k)
@@ -187,7 +192,9 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
                          const ForecastOptions& options) {
   const Config& config = open.config;
   agree(comm, [&] {
-    if (options.members) user_error("--members works only with averages, but this is a run. Leave it out");
+    for (const auto& [given, name] :
+         {std::pair{options.members, "--members"}, {options.dressed > 0, "--dressed"}})
+      if (given) user_error("{} works only with averages, but this is a run. Leave it out", name);
     if (comm.rank() != 0) return;
     (void)open.output(options.output, "");
     if (!options.inputs.empty() && !options.output.empty())
@@ -237,6 +244,37 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
   return broadcast(comm, written);
 }
 
+/// Adds realizations of dressed members, whose own forecasts are (members)(rows, steps, m). Collective.
+void add_dressed(const Communicator& comm, const std::string& directory, AverageRun& run, Index count,
+                 const std::vector<std::vector<float>>& members, Forecast& forecast) {
+  const Domain& domain = forecast.domain;
+  const ConformalQuantiles quantiles = read_intervals(comm, directory, run.config(), domain);
+  const Index steps = forecast.steps, m = domain.info.features;
+  agree(comm, [&] {
+    if (quantiles.dressing.empty())
+      user_error("--dressed: {} was written by an earlier version. Run rossby evaluate {}",
+                 intervals_file_of(directory), directory);
+    expect_leads(quantiles, steps, directory, "--dressed");
+  });
+  std::vector<std::vector<double>> weights(static_cast<std::size_t>(steps));
+  for (Index h = 1; h <= steps; ++h)
+    for (Index k = 0; k < std::ssize(members); ++k)
+      weights[static_cast<std::size_t>(h - 1)].push_back(run.weight(h, k));
+  std::vector<float> one(members.front().size());
+  for (Index r = 0; r < count; ++r) {
+    for (Index k = 0; k < std::ssize(one); ++k) {
+      const Index step = k / m % steps;
+      const Realization is = realization_of(r, count, weights[static_cast<std::size_t>(step)]);
+      const float member = members[static_cast<std::size_t>(is.member)][static_cast<std::size_t>(k)];
+      one[static_cast<std::size_t>(k)] = static_cast<float>(
+          quantiles.dressed(static_cast<double>(member), step + 1, k / (steps * m), k % m, is.quantile));
+    }
+    const auto gathered = gather_nodes(comm, domain.partition, one, steps * m);
+    forecast.members.insert(forecast.members.end(), gathered.begin(), gathered.end());
+    forecast.member_names.push_back(fmt::format("dressed {}", r + 1));
+  }
+}
+
 std::string forecast_average(const Communicator& comm, const std::string& directory,
                              const ForecastOptions& options) {
   AverageRun run(comm, directory, options.sets, options.device, options.output);
@@ -252,7 +290,16 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
   const Domain& domain = run.domain();
   const Index steps = options.steps, m = domain.info.features, owned = std::ssize(domain.rows);
   const std::vector<double> levels = agree(comm, [&] { return levels_of(options); });
-  check_steps(comm, domain, steps, (options.members ? members.size() + 1 : 1) + std::ssize(levels));
+  agree(comm, [&] {
+    constexpr Index most = 100'000;
+    if (options.members && options.dressed > 0)
+      user_error("--members and --dressed both write realizations. Name one of them");
+    if (options.dressed < 0 || options.dressed > most)
+      user_error("--dressed {}: A forecast has 1 to {} realizations", options.dressed, most);
+  });
+  check_steps(comm, domain, steps,
+              (options.members || options.dressed > 0 ? members.size() + 1 : 1) + options.dressed +
+                  std::ssize(levels));
   const Index origin = origin_of(comm, run.config(), domain, options);
   agree(comm, [&] {
     (void)domain.info.time.after(origin, steps);  // has to be known
@@ -263,6 +310,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
   const Members::Ahead ahead{origin, steps, options.inputs};
   const std::vector<Index> origins{origin};
   std::vector<float> sum(static_cast<std::size_t>(owned * steps * m)), one(sum.size());
+  std::vector<std::vector<float>> of_members;
   Forecast forecast{domain, origin, steps};
   for (Index k = 0; k < members.size(); ++k) {
     members.forecast(
@@ -284,6 +332,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
           "forecast: {} of {} values of the member {} are missing or not finite. Forecast fewer steps, or "
           "make an average without it",
           lost, domain.nodes() * steps * m, members[k].name);
+    if (options.dressed > 0) of_members.push_back(one);
     if (!options.members) continue;
     const auto gathered = gather_nodes(comm, domain.partition, one, steps * m);
     forecast.members.insert(forecast.members.end(), gathered.begin(), gathered.end());
@@ -293,6 +342,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
   forecast.nodes = gather_nodes(comm, domain.partition, sum, steps * m);
   forecast.levels = levels;
   add_quantiles(comm, directory, run.config(), sum, forecast);
+  if (options.dressed > 0) add_dressed(comm, directory, run, options.dressed, of_members, forecast);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     forecast.write(path, run.text());

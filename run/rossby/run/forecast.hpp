@@ -18,6 +18,7 @@ struct ForecastOptions {
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
   std::vector<double> intervals = {};  // central ones, in percent, whose ends are written as quantiles
   bool members = false;                // of an average: those of its members, too
+  Index dressed = 0;                   // of an average: so many realizations of dressed members; 0: none
   bool accept_changed_data = false;    // of the training part, which is reported
   bool prints = false;                 // rank 0 prints what `rossby forecast` does
 };

@@ -75,11 +75,12 @@ void write_intervals(const Communicator& comm, const std::string& directory, con
                      const ConformalQuantiles& quantiles, Index origins) {
   const std::string hash = broadcast(
       comm, agree(comm, [&] { return comm.rank() == 0 ? forecaster_hash(directory) : std::string(); }));
-  const nlohmann::ordered_json metadata{{"state", hash},
-                                        {"horizons", quantiles.horizons},
-                                        {"features", quantiles.features},
-                                        {"levels", ConformalQuantiles::levels},
-                                        {"validation_origins", origins}};
+  nlohmann::ordered_json metadata{{"state", hash},
+                                  {"horizons", quantiles.horizons},
+                                  {"features", quantiles.features},
+                                  {"levels", ConformalQuantiles::levels},
+                                  {"validation_origins", origins}};
+  if (!quantiles.dressing.empty()) metadata["dressing"] = quantiles.dressing;
   ConformalQuantiles values = quantiles;
   write_state<double>(comm, intervals_file_of(directory), domain.partition, arrays_of(values),
                       metadata.dump());
@@ -109,6 +110,13 @@ ConformalQuantiles read_intervals(const Communicator& comm, const std::string& d
                  again);
     ConformalQuantiles found = no_quantiles(config, domain, horizons);
     found.spread.resize(domain.rows.size() * static_cast<std::size_t>(found.features));
+    if (const auto dressing = metadata.find("dressing"); dressing != metadata.end()) {
+      const bool numbers = dressing->is_array() && std::all_of(dressing->begin(), dressing->end(),
+                                                               [](const auto& x) { return x.is_number(); });
+      if (!numbers || std::ssize(*dressing) != horizons * found.features)
+        user_error("{}: is damaged; {}", path, again);
+      found.dressing = dressing->template get<std::vector<double>>();
+    }
     found.offsets.resize(static_cast<std::size_t>(horizons * found.features * ConformalQuantiles::levels));
     return found;
   });

@@ -16,7 +16,7 @@ namespace rossby {
 ///     /arrays/spread/value    (1, nodes, features) of ConformalQuantiles
 ///     /arrays/offsets/value   (1, 1, horizons · features · levels)
 ///
-/// and metadata that name the state they are of.
+/// and metadata that name the state they are of, and have the dressing of an average.
 [[nodiscard]] std::string intervals_file_of(const std::string& directory);
 
 /// What tells the forecaster in a directory from others: its state, or the content of an average. Rank 0's.
