@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import re
 
 from svg import Drawing
 
@@ -48,4 +49,35 @@ def errors_by_lead() -> Drawing:
     return d
 
 
-PICTURES = {"errors_by_lead": errors_by_lead}
+def pacific_relation() -> Drawing:
+    """The weights with which cells of the Pacific act on one of them, from pacific_relation.json."""
+    data = json.loads((HERE / "pacific_relation.json").read_text(encoding="utf-8"))
+    rows, cell, left, top = data["weights"], 9, 70, 50
+    d = Drawing(860, 380, "Map of the Pacific: weights with which cells act on one cell at the equator")
+    d.text(30, 28, f"Learned weights on the cell at {-data['place'][0]:g}° S, {360 - data['place'][1]:g}° W: {data['series']}", 14, "start", weight="bold")
+    codes = "ABCD0abcd"
+    for k, row in enumerate(rows):
+        for run in re.finditer(r"(.)\1*", row):
+            weight = codes.find(run.group(1)) - 4
+            if run.group(1) == " ":
+                continue
+            colour = "#8a93a1" if weight == 0 else "#c2781a" if weight > 0 else "#2f6fd0"
+            d.parts.append(f'<rect x="{left + cell * run.start()}" y="{top + cell * k}" width="{cell * len(run.group())}" height="{cell}" '
+                           f'fill="{colour}" fill-opacity="{abs(weight) / 4 if weight else 0.12:g}"/>')
+    height, step = cell * len(rows), data["step"]
+    def place(lat, lon):
+        return left + cell * ((lon - data["first_lon"]) / step + 0.5), top + cell * ((data["first_lat"] - lat) / step + 0.5)
+    for lat in (-20, 0, 20):
+        d.text(left - 8, place(lat, 0)[1] + 4, f"{abs(lat)}° {'S' if lat < 0 else 'N'}" if lat else "0°", 11, "end", "soft")
+    for lon in (140, 180, 220, 260):
+        d.text(place(0, lon)[0], top + height + 18, f"{lon}° E" if lon <= 180 else f"{360 - lon}° W", 11, kind="soft")
+    x, y = place(*data["place"])
+    d.parts.append(f'<circle class="ink" cx="{x:g}" cy="{y:g}" r="4"/>')
+    for k, (weight, colour) in enumerate([(-1, "#2f6fd0"), (-0.5, "#2f6fd0"), (0, "#8a93a1"), (0.5, "#c2781a"), (1, "#c2781a")]):
+        d.parts.append(f'<rect x="{left + 110 * k}" y="{top + height + 30}" width="18" height="12" fill="{colour}" fill-opacity="{abs(weight) or 0.12:g}"/>')
+        d.text(left + 110 * k + 24, top + height + 40, f"{weight * data['largest']:+.5f}" if weight else "0", 11, "start", "soft")
+    d.text(830, top + height + 40, data["version"].split(";")[0], 11, "end", "soft")
+    return d
+
+
+PICTURES = {"errors_by_lead": errors_by_lead, "pacific_relation": pacific_relation}

@@ -4,7 +4,8 @@
 usage: run_pages.py [--write] ROSSBY MPIEXEC PAGE...
 
 A page takes part if it has the line  <!-- test: run -->  or  <!-- test: run with levels -->  (the series, the graph and
-a short run of the sensor tutorial are there already). Blocks of sh are run by bash in an empty folder; a block with a
+a short run of the sensor tutorial are there already) or  <!-- test: run with data FILE -->  (a file of the folder
+ROSSBY_DATA is there; without it the page is passed over). Blocks of sh are run by bash in an empty folder; a block with a
 title is written to a file of that name first. A block of text behind commands is what they print: each of its lines has
 to be printed, in this order, with any numbers; "…" stands for any lines, or any words of a line. --write puts the numbers of this run in. A block
 that needs matplotlib is passed over where it is missing. Exit code 77: Python has no xarray, so nothing was run.
@@ -21,7 +22,7 @@ import tempfile
 
 import pages
 
-MARK = re.compile(r"^<!-- test: run( with levels)? -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- test: run( with levels| with data (\S+))? -->$", re.MULTILINE)
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMG]\b)?")
 
 
@@ -88,8 +89,14 @@ class Runner:
         mark = MARK.search(text)
         if not mark:
             return [f"{path}: has no line <!-- test: run -->"]
+        data = pathlib.Path(os.environ.get("ROSSBY_DATA", ""), mark.group(2) or "")
+        if mark.group(2) and not data.is_file():
+            print(f"{path}: passed over, there is no {mark.group(2)} in the folder ROSSBY_DATA")
+            return []
         folder = tempfile.mkdtemp(prefix="rossby_docs_")
-        if mark.group(1):
+        if mark.group(2):
+            os.symlink(data.resolve(), os.path.join(folder, mark.group(2)))
+        elif mark.group(1):
             shutil.copytree(self.prepared(), folder, dirs_exist_ok=True)
         try:
             faults, lines = self.blocks(path, text, folder)
