@@ -29,6 +29,7 @@ def coverage(evaluation):
         axes.axhline(100 * share, color=colour, linestyle="--", linewidth=1)
         axes.plot(leads[:len(horizons)], [100 * errors.value(h["coverage"].get(name)) for h in horizons], color=colour, marker="os^Dvp"[number % 6],
                   markersize=4, linewidth=1.8, label=f"interval of {100 * share:.4g} %")
+    errors.mark_leads(axes, leads)
     axes.set(xlabel=label, ylabel="observations inside (%)", title="Coverage", ylim=(0, 101))
     axes.legend(loc="lower right")
     return fig

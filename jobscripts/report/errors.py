@@ -32,6 +32,11 @@ def leads_of(part):
     return numpy.array([h["step"] for h in horizons], dtype=float), "lead time (steps)"
 
 
+def mark_leads(axes, leads):
+    """No marks between whole leads."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=bool((leads == leads.round()).all())))
+
+
 def compared(part):
     """The baseline that the model is measured against: the one that validation picks, or the best of the test part."""
     skill = part.get("skill") or {}
@@ -72,7 +77,7 @@ def by_lead(part, score, units, title):
     if most:
         # One forecaster that diverges does not squeeze the others.
         axes.set_ylim(0, 1.06 * min(max(most), 3 * float(numpy.median(most))))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=bool((leads == leads.round()).all())))
+    mark_leads(axes, leads)
     axes.set(xlabel=label, ylabel=style.with_units(score.upper(), units), title=title)
     legend_below(axes, len(drawn))
     return fig
@@ -112,7 +117,7 @@ def skill(part, title):
         if bounds.get("low") is not None:
             axes.axhspan(100 * bounds["low"], 100 * bounds["high"], color=style.COLOURS[0], alpha=0.15, linewidth=0,
                          label="its 95 % interval")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=bool((leads == leads.round()).all())))
+    mark_leads(axes, leads)
     axes.set(xlabel=label, ylabel="skill (%)", title=title)
     legend_below(axes, 3)
     return fig

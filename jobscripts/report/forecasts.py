@@ -40,8 +40,8 @@ class Forecast:
             found = found[..., 0]
         return found.reshape(len(self.times), -1)
 
-    def band(self, variable):
-        """(low, high, name of the interval): the widest pair of quantiles, else the range of members; None: neither."""
+    def bands(self, variable):
+        """(low, high, name of the interval): pairs of quantiles, the widest first, else the range of members."""
         for other in self.dataset.variables.values():
             if not other.name.startswith(variable.name) or other.ndim != variable.ndim + 1 or self.feature(variable):
                 continue
@@ -52,12 +52,13 @@ class Forecast:
             found = numpy.moveaxis(numbers(other), place, 0).reshape(len(other[...] if place == 0 else self.dataset.dimensions[extra[0]]), len(self.times), -1)
             if extra[0] == "quantile" and has(self.dataset, "quantile"):
                 levels = numbers(self.dataset["quantile"])
-                low, high = int(numpy.argmin(levels)), int(numpy.argmax(levels))
-                if levels[low] < 0.5 < levels[high]:
-                    return found[low], found[high], f"{100 * (levels[high] - levels[low]):.4g} % interval"
+                pairs = [(low, high) for low in range(levels.size) for high in range(levels.size)
+                         if levels[low] < 0.5 and abs(levels[low] + levels[high] - 1) < 1e-9]
+                if pairs:
+                    return [(found[low], found[high], f"{100 * (levels[high] - levels[low]):.4g} % interval") for low, high in sorted(pairs, key=lambda p: levels[p[0]])]
             elif extra[0] == "realization" and len(found) > 1:
-                return found.min(axis=0), found.max(axis=0), f"range of {len(found)} members"
-        return None
+                return [(found.min(axis=0), found.max(axis=0), f"range of {len(found)} members")]
+        return []
 
 
 def files_of(setting):
@@ -128,7 +129,6 @@ def choose_nodes(forecast, asked, errors=None):
 def at_node(run, forecast, variable, node):
     fig, axes = style.figure()
     values = forecast.values(variable)[:, node]
-    band = forecast.band(variable)
     before = history(run, forecast, variable, [node], max(24, 4 * len(values)))
     times = forecast.times
     if before is not None:
@@ -136,11 +136,11 @@ def at_node(run, forecast, variable, node):
         axes.plot(before[0], known, color=style.INK, linewidth=1.3, label="observed")
         if numpy.isfinite(known[-1]):
             axes.plot([before[0][-1], times[0]], [known[-1], values[0]], color=style.MODEL, linewidth=1.2, linestyle=":")
-    if band is not None:
+    for low, high, name in forecast.bands(variable):
         if len(times) > 1:
-            axes.fill_between(times, band[0][:, node], band[1][:, node], color=style.MODEL, alpha=0.2, linewidth=0, label=band[2])
+            axes.fill_between(times, low[:, node], high[:, node], color=style.MODEL, alpha=0.2, linewidth=0, label=name)
         else:
-            axes.vlines(times, band[0][:, node], band[1][:, node], color=style.MODEL, alpha=0.3, linewidth=5, label=band[2])
+            axes.vlines(times, low[:, node], high[:, node], color=style.MODEL, alpha=0.3, linewidth=5, label=name)
     axes.plot(times, values, color=style.MODEL, linewidth=2, marker="o", markersize=3.5, label="forecast")
     if forecast.origin is not None:
         axes.axvline(forecast.origin, color=style.GREY, linewidth=0.8)

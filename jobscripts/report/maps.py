@@ -1,6 +1,7 @@
 """Values of nodes on a map: cells of a grid, or points."""
 
 import numpy
+from matplotlib.ticker import MaxNLocator
 
 import style
 
@@ -87,5 +88,5 @@ def panels(places, fields, label, centred=False, bounds=None):
     if finite.size:
         below, above = finite.min() < bounds[0], finite.max() > bounds[1]
         extend = "both" if below and above else "min" if below else "max" if above else "neither"
-    fig.colorbar(drawn, ax=axes[:, 0], location="bottom", label=label, extend=extend, aspect=40, pad=0.02, shrink=0.9)
+    fig.colorbar(drawn, ax=axes[:, 0], location="bottom", label=label, extend=extend, aspect=40, pad=0.02, shrink=0.9, ticks=MaxNLocator(6, steps=[1, 2, 5, 10]))
     return fig

@@ -8,7 +8,8 @@ import maps
 import style
 from run_files import Places, has, numbers, position_text
 
-ARROWS = 60      # of the strongest relations that a map shows
+ARROWS = 60  # of the strongest relations that a map shows
+CANDIDATES = 5000  # of the strongest, that these are chosen from
 
 
 class Relations:
@@ -80,14 +81,30 @@ class Grid:
         self.lat, self.lon = (a.reshape(-1) for a in numpy.meshgrid(lat, lon, indexing="ij"))
 
 
+def apart(relations, edges, lon):
+    """The first edges whose ends do not both lie beside those of an earlier one: strong weights come in bundles."""
+    lat = relations.places.lat
+    near = 0.05 * max(numpy.nanmax(lon) - numpy.nanmin(lon), numpy.nanmax(lat) - numpy.nanmin(lat))
+    chosen = []
+    for edge in edges[:CANDIDATES]:
+        if len(chosen) == ARROWS:
+            break
+        ends = (relations.source[edge], relations.target[edge])
+        def beside(k, other):
+            return max(abs(lon[k] - lon[other]), abs(lat[k] - lat[other])) <= near
+        if not any(beside(ends[0], relations.source[c]) and beside(ends[1], relations.target[c]) for c in chosen):
+            chosen.append(edge)
+    return numpy.array(chosen, dtype=int)
+
+
 def arrows(relations, relation):
-    """The strongest relations as arrows from the node that acts; None without coordinates or relations."""
+    """Strong relations as arrows from the node that acts; None without coordinates or relations."""
     places = relations.places
     found = relations.of(relation)
     if not places.mapped or found.size == 0:
         return None
-    chosen = found[:ARROWS][::-1]
     lon = maps.shifted(places)[0]
+    chosen = apart(relations, found, lon)[::-1]
     fig, axes = style.figure(height=0.9 + (style.WIDTH - 0.6) * maps.shape_of(places))
     back = places.cells is not None
     if back:
@@ -106,7 +123,7 @@ def arrows(relations, relation):
     scale = style.pyplot.cm.ScalarMappable(style.pyplot.Normalize(0, most), colours.reversed())
     fig.colorbar(scale, ax=axes, location="bottom", label="weight" if (relations.weight[chosen] >= 0).all() else "|weight|",
                  aspect=40, pad=0.02, shrink=0.9)
-    axes.set_title(f"{relations.names[relation]}: the {len(chosen)} strongest of {found.size}")
+    axes.set_title(f"{relations.names[relation]}: {len(chosen)} strong ones of {found.size}")
     return fig
 
 

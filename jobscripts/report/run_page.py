@@ -130,7 +130,7 @@ def relations_part(run, out, remarks):
     shown = []
     for number, name in enumerate(found.names):
         if (fig := learned.arrows(found, number)) is not None:
-            shown.append(out.add(fig, f"relation_{number}", f"{name}: an arrow goes from the node that acts to the one that it acts on."))
+            shown.append(out.add(fig, f"relation_{number}", f"{name}: arrows go from the node that acts to the one that it acts on. Of edges side by side only the strongest is drawn."))
     for number, (fig, caption) in enumerate(learned.influence(found)):
         shown.append(out.add(fig, f"influence_{number}", caption, raster=True))
     for fig, name, caption in ((learned.by_distance(found), "relation_distance", "Mean strength of the learned relations over all pairs of nodes, by their distance."),
