@@ -268,7 +268,7 @@ class Grid(Files):
         found = []
         for ranks in [1, 3]:
             out = self.succeed(ranks, "evaluate", "near").out
-            self.assertIn("members dressed with these residuals: the interval of 50 % holds", out)
+            self.assertIn("members dressed with these residuals: the interval of 50 % contains", out)
             found.append(self.load("near/evaluation.json", "evaluation.schema.json")["dressed"])
         self.assertEqual(found[0]["validation_origins"], 10)
         for a, b in zip(found[0]["horizons"], found[1]["horizons"]):

@@ -153,9 +153,81 @@ class Windows(Runs):
         for low, high in zip(forecasts["low"], forecasts["pinball"]):
             self.assertLess(low, high)
 
-    def values(self, run):
-        text = subprocess.run(["ncdump", "-v", "v", self.path(run + "/forecast.nc")], check=True, capture_output=True, text=True).stdout
-        return [float(v) for v in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", text.split("data:")[1])]
+    def test_quantiles(self):
+        """Levels that are trained at once: on any ranks, stages and device, left and resumed, sorted in forecasts, and scored."""
+        head = ["train.loss=pinball", "train.quantiles=[5,25,50,75,95]", "validation.metric=loss", "train.epochs=2"]
+        for name, model in [("dcrnn", []), ("tgcn", TGCN), ("graph_wavenet", GRAPH_WAVENET), ("stid", STID)]:
+            grids = {"alone": (1, []), "rows": (3, [])}
+            if not model:
+                grids |= {"stages": (2, ["parallel.stages=2"]),
+                          "there": (1, ["parallel.device=simulated"]), "steps": (1, ["train.recompute=step"])}
+            for grid, (ranks, settings) in grids.items():
+                self.succeed(ranks, *self.arguments(f"levels_{name}_{grid}", *model, *head, *settings))
+                for mine, one in zip(self.lines(f"levels_{name}_{grid}"), self.lines(f"levels_{name}_alone")):
+                    self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"], msg=name + grid)
+                    self.assertAlmostEqual(mine["validation_loss"], one["validation_loss"], delta=1e-4 * one["validation_loss"])
+        self.resumed_at_every_step("levels_resumed", *head, "train.epochs=3")
+        before = None
+        for run, ranks in [("levels_dcrnn_alone", 1), ("levels_dcrnn_rows", 2), ("levels_dcrnn_there", 1)]:
+            self.succeed(ranks, "forecast", run, "--steps", "2")
+            levels, forecast = self.values(run, "v_quantiles"), self.values(run)
+            self.assertEqual(self.values(run, "quantile"), [0.05, 0.25, 0.5, 0.75, 0.95])
+            of = [levels[q * 6:(q + 1) * 6] for q in range(5)]
+            self.assertEqual(of[2], forecast, "the median is the forecast")
+            for low, high in zip(of, of[1:]):
+                self.assertTrue(all(a <= b for a, b in zip(low, high)))
+            self.assertTrue(all(a < b for a, b in zip(of[0], of[-1])))
+            before = before or levels
+            for a, b in zip(levels, before):
+                self.assertAlmostEqual(a, b, delta=1e-3)
+
+    def test_quantiles_are_scored(self):
+        """Shares and losses from the file of forecasts from each origin, which `evaluate` scores together."""
+        settings = ["train.loss=pinball", "train.quantiles=[5,25,50,75,95]", "train.epochs=30", "optimiser.lr=0.05"]
+        self.succeed(1, *self.arguments("scored", *settings))
+        with open(os.path.join(SCHEMAS, "evaluation.schema.json"), encoding="utf-8") as file:
+            schema = json.load(file)
+        found = []
+        for ranks in (1, 3):
+            out = self.succeed(ranks, "evaluate", "scored").out
+            self.assertRegex(out, r"quantiles of the model: the interval of 90 % contains .* %, the interval of 50 % contains .* CRPS .* from 5 quantiles")
+            with open(self.path("scored/evaluation.json"), encoding="utf-8") as file:
+                found.append(json.load(file))
+            self.assertEqual(faults(found[-1], schema, schema), [])
+        levels, all_origins = [0.05, 0.25, 0.5, 0.75, 0.95], range(19, 28)
+        self.assertEqual(found[0]["quantiles"]["levels"], levels)
+        sums = [[0, 0, 0] for _ in levels]  # not above, twice the loss, quantiles
+        for origin in all_origins:
+            self.succeed(1, "forecast", "scored", "--steps", "1", "--origin", f"2001-01-0{1 + origin // 24}T{origin % 24:02}:00", "-o", "one.nc")
+            of = self.values("one.nc", "v_quantiles")
+            for i in range(3):
+                truth = ((origin + 1) * (i + 2)) % 7 + 0.5 * i
+                for q, level in enumerate(levels):
+                    error = truth - of[q * 3 + i]
+                    sums[q][0] += error <= 0
+                    sums[q][1] += 2 * max(level * error, (level - 1) * error)
+                    sums[q][2] += of[q * 3 + i]
+        count, weights = 3 * len(all_origins), [0.15, 0.225, 0.25, 0.225, 0.15]
+        for evaluation in found:
+            self.assertEqual(evaluation["data"]["origins"], len(all_origins))
+            at = evaluation["quantiles"]["horizons"][0]
+            for share, (below, _, _) in zip(at["not_above"], sums):
+                self.assertAlmostEqual(share, below / count, 6)
+            self.assertAlmostEqual(at["crps"], sum(w * loss for w, (_, loss, _) in zip(weights, sums)) / count, delta=1e-4 * at["crps"])
+            self.assertAlmostEqual(at["intervals"][0]["nominal"], 0.9, 9)
+            self.assertAlmostEqual(at["intervals"][0]["width"], (sums[4][2] - sums[0][2]) / count, delta=1e-3)
+
+    def test_bad_quantiles(self):
+        head = "train.loss=pinball"
+        self.refuse_settings(["train.quantiles=[50]"], "train.quantiles go with train.loss = \"pinball\", not \"mae\"")
+        self.refuse_settings([head, "train.quantiles=[5,95]"], "lack 50")
+        self.refuse_settings([head, "train.quantiles=[50,5]"], "do not ascend")
+        self.refuse_settings([head, "train.quantiles=[0,50]"], "train.quantiles.* is out of range")
+
+    def values(self, run, variable="v"):
+        file = run if run.endswith(".nc") else run + "/forecast.nc"
+        text = subprocess.run(["ncdump", "-v", variable, self.path(file)], check=True, capture_output=True, text=True).stdout
+        return [float(v) for v in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", text.split("data:")[1].split("=")[-1])]
 
     def test_gru_needs_no_graph(self):
         self.assertRegex(self.succeed(2, *self.arguments("gru", "model.name=gru", "relation.graph=none")).out,

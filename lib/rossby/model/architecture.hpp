@@ -78,7 +78,9 @@ template <class T>
 struct WindowParts {
   WindowShape shape;
   Index channels = 1;  // of an input step
-  Index features = 1;  // of an output step
+  Index features = 1;  // of an output step: those of the series for each level, a level after the other
+  Index levels = 1;    // quantiles that are put out at once; a model that reads its outputs reads the middle
+  Index middle = 0;    // the level of these that is the point forecast
   Index known = 0;     // channels of what is known ahead of an output step
   EmbeddingShape embeddings;
   Diffusion<T> diffusion;

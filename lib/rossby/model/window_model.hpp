@@ -23,7 +23,7 @@ class WindowSource {
   [[nodiscard]] virtual Index rows() const = 0;      // owned nodes
   [[nodiscard]] virtual Index windows() const = 0;   // B
   [[nodiscard]] virtual Index channels() const = 0;  // of an input step, the features first
-  [[nodiscard]] virtual Index features() const = 0;  // of an output
+  [[nodiscard]] virtual Index features() const = 0;  // of an output, for all levels (WindowParts)
 
   /// Input step t = 0, 1, … of every window: (rows, B, channels), a constant in the tape's arena.
   [[nodiscard]] virtual Var<T> input(Tape<T>& tape, Index t) const = 0;
@@ -36,7 +36,8 @@ class WindowSource {
   /// Whether the truth of output step h is fed to step h + 1 instead of the model's own output: scheduled
   /// sampling (Bengio, Vinyals, Jaitly, Shazeer, NeurIPS 2015). The same on every rank.
   [[nodiscard]] virtual bool feeds_truth(Index h) const = 0;
-  /// Scaled truth of output step h = 0, 1, …: (rows, B, features), a constant. Only where it is fed.
+  /// Scaled truth of output step h = 0, 1, …: (rows, B, features of one level), a constant. Only where it is
+  /// fed.
   [[nodiscard]] virtual Var<T> truth(Tape<T>& tape, Index h) const = 0;
 
   /// The row that step t of every window reads in a table of the calendar, of those that the model has: t <

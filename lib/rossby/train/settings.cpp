@@ -171,6 +171,13 @@ std::span<const Key<TrainSettings>> train_keys() {
           .range(1e-6, 0.999999)
           .read_by("windows")
           .added(),
+      key<&TrainSettings::quantiles>(
+          "train.quantiles", "[]", "percent",
+          "pinball: quantiles that are forecast at once, ascending, 50 among them, which is the forecast; "
+          "empty: train.quantile alone")
+          .range(1, 99)
+          .read_by("windows")
+          .added(),
       key<&TrainSettings::from>("train.from", "\"\"", "",
                                 "run directory or state file with the initial weights; empty: none")
           .added(),

@@ -63,6 +63,7 @@ struct TrainSettings {
   std::string loss = "mae";
   double huber_delta = 1;
   double quantile = 0.5;
+  std::vector<Index> quantiles;
   std::string from;
   bool refit = false;
   std::string recompute;

@@ -12,65 +12,18 @@
 
 namespace rossby {
 
-template <class T>
-void SeriesWindows<T>::set(std::span<const Index> starts, std::vector<bool> feeds, Index step) {
-  starts_.assign(starts.begin(), starts.end());
-  feeds_ = std::move(feeds);
-  step_ = step;
-}
-
-template <class T>
-std::span<const Index> SeriesWindows<T>::steps(Tape<T>& tape, Index offset) const {
-  const auto steps = tape.arena().template take<Index>(windows());
-  for (std::size_t b = 0; b < steps.size(); ++b) steps[b] = starts_[b] + offset;
-  return steps;
-}
-
-template <class T>
-Var<T> SeriesWindows<T>::input(Tape<T>& tape, Index t) const {
-  const Block<T> block(tape, "window");
-  const Var<T> x = tape.make(rows(), windows(), channels(), false);
-  reader_->read(tape.exec(), x.value, steps(tape, t));
-  return block.hands_on(x);
-}
-
-template <class T>
-Var<T> SeriesWindows<T>::known(Tape<T>& tape, Index h) const {
-  const Block<T> block(tape, "window");
-  const Var<T> x = tape.make(rows(), windows(), known_channels(), false);
-  reader_->read_known(tape.exec(), x.value, steps(tape, shape_.inputs + h));
-  return block.hands_on(x);
-}
-
-template <class T>
-Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
-  const Block<T> block(tape, "window");
-  const Var<T> x = tape.make(rows(), windows(), features(), false);
-  reader_->read(tape.exec(), x.value, steps(tape, shape_.inputs + h));
-  return block.hands_on(x);
-}
-
-template <class T>
-std::span<const Index> SeriesWindows<T>::phases(Tape<T>& tape, CalendarTable table, Index t) const {
-  const auto phases = tape.arena().template take<Index>(windows());
-  for (std::size_t b = 0; b < phases.size(); ++b) phases[b] = reader_->phase(table, starts_[b] + t);
-  return phases;
-}
-
-template <class T>
-NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h) const {
-  const Index size = rows() * windows() * features();
-  const NodeView<float> x(tape.memory().template take<float>(size).data(), rows(), windows(), features());
-  reader_->read_truth(tape.exec(), x, steps(tape, shape_.inputs + h));
-  return x;
-}
-
 double truth_probability(double decay, Index step) {
   if (decay <= 0) return 0;
   return decay / (decay + std::exp(static_cast<double>(step) / decay));
 }
 
 namespace {
+
+/// Channels of a level of an output.
+template <class T>
+Var<T> level_of(const Var<T>& output, Index level, Index features) {
+  return output.channels() == features ? output : slice_channels(output, level * features, features);
+}
 
 /// The share of its stage.
 std::vector<Index> part_of(const std::vector<Index>& origins, const WindowTaskOptions& options) {
@@ -92,7 +45,7 @@ WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, Win
       store_(&store),
       validation_origins_(part_of(validation_origins[static_cast<std::size_t>(store.group())], options)),
       reducer_(&reducer),
-      source_(reader, plan_.options().shape),
+      source_(reader, plan_.options().shape, options.levels()),
       micro_batches_(static_cast<std::size_t>(plan_.options().micro_batches), source_) {
   const WindowShape& shape = plan_.options().shape;
   for (std::vector<Index>& origins : validation_origins) {
@@ -190,6 +143,7 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   if (share_of_) batch_.observed = plan_.observed(batch_.starts);
   weight_ = batch_.observed;
   scale_ = share_of_ ? 1 : batch_.observed > 0 ? 1 / batch_.observed : 0;
+  scale_ /= static_cast<double>(options_.levels());
   sum_ = losses.add(options_.loss_name, scale_);
   const std::vector<bool> feeds = fixed_ ? *fixed_ : drawn(step);
   for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
@@ -221,12 +175,17 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
   if (!pipeline.does(pipeline.stages - 1)) return;
   const Block<T> block(tape, "loss");
   for (const Var<T>& output : outputs_) block.reads(output);
+  const Index m = reader_->features();
   for (std::size_t k = 0; k < sources_.size(); ++k)
-    for (std::size_t h = 0; h < horizons; ++h)
-      masked_error(tape, options_.loss,
-                   affine_rows(tape, outputs_[k * horizons + h], reader_->scale(), reader_->shift()),
-                   static_cast<const SeriesWindows<T>*>(sources_[k])->target(tape, static_cast<Index>(h)),
-                   scale_, sum_);
+    for (std::size_t h = 0; h < horizons; ++h) {
+      const NodeView<const float> target =
+          static_cast<const SeriesWindows<T>*>(sources_[k])->target(tape, static_cast<Index>(h));
+      for (Index q = 0; q < options_.levels(); ++q)
+        masked_error(
+            tape, options_.loss_of(q),
+            affine_rows(tape, level_of(outputs_[k * horizons + h], q, m), reader_->scale(), reader_->shift()),
+            target, scale_, sum_);
+    }
 }
 
 /// First steps of the windows of the forecasts that are made together, beginning with origin `first`.
@@ -239,48 +198,88 @@ std::vector<Index> WindowTask<T>::forecast_starts(std::span<const Index> origins
   return starts;
 }
 
-/// Fills outputs_, in the units of the store.
+/// Fills outputs_ (horizons, levels), in the units of the store.
 template <class T>
 void WindowTask<T>::predict(Tape<T>& tape, const std::vector<Index>& starts, Index horizons) {
   source_.set(starts, {});
   tape.reset();
   outputs_.assign(static_cast<std::size_t>(horizons), {});
-  const std::span<Var<T>> wanted(outputs_);
-  model_->predict(tape, source_, wanted);
-  for (Var<T>& output : wanted) output = affine_rows(tape, output, reader_->scale(), reader_->shift());
+  model_->predict(tape, source_, std::span<Var<T>>(outputs_));
+  const std::vector<Var<T>> of_horizons = std::move(outputs_);
+  outputs_.clear();
+  for (const Var<T>& output : of_horizons)
+    for (Index q = 0; q < options_.levels(); ++q)
+      outputs_.push_back(
+          affine_rows(tape, level_of(output, q, reader_->features()), reader_->scale(), reader_->shift()));
+}
+
+/// Values of the host, (levels).
+template <class T>
+void WindowTask<T>::show(Index first, Index horizon, std::span<const NodeView<T>> levels,
+                         const LevelVisit& visit) const {
+  const Index size = levels.front().size();
+  std::vector<T> at(levels.size());
+  for (Index k = 0; k < size && levels.size() > 1; ++k) {
+    for (std::size_t q = 0; q < at.size(); ++q) at[q] = levels[q].data[k];
+    // NaN is not in order with anything: what a diverged model puts out stays as it is.
+    if (std::any_of(at.begin(), at.end(), [](T x) { return std::isnan(x); })) continue;
+    std::sort(at.begin(), at.end());
+    for (std::size_t q = 0; q < at.size(); ++q) levels[q].data[k] = at[q];
+  }
+  for (std::size_t q = 0; q < levels.size(); ++q) visit(first, horizon, static_cast<Index>(q), levels[q]);
 }
 
 template <class T>
 void WindowTask<T>::forecast(Tape<T>& tape, std::span<const Index> origins, Index horizons,
                              const Visit& visit) {
+  forecast_levels(tape, origins, horizons,
+                  [&](Index first, Index horizon, Index level, NodeView<const T> predictions) {
+                    if (level == options_.middle) visit(first, horizon, predictions);
+                  });
+}
+
+template <class T>
+void WindowTask<T>::forecast_levels(Tape<T>& tape, std::span<const Index> origins, Index horizons,
+                                    const LevelVisit& visit) {
   require(horizons >= 1 && horizons <= plan_.options().shape.outputs,
           "horizons are those that the model puts out");
   const Unrecorded<T> unrecorded(tape);
   if (tape.exec().device) return forecast_there(tape, origins, horizons, visit);
   for (Index first = 0; first < std::ssize(origins); first += options_.score_batch) {
     predict(tape, forecast_starts(origins, first), horizons);
-    for (Index h = 0; h < horizons; ++h) visit(first, h + 1, outputs_[static_cast<std::size_t>(h)].value);
+    std::vector<NodeView<T>> levels;
+    for (Index h = 0; h < horizons; ++h) {
+      levels.clear();
+      for (Index q = 0; q < options_.levels(); ++q)
+        levels.push_back(outputs_[static_cast<std::size_t>(h * options_.levels() + q)].value);
+      show(first, h + 1, levels, visit);
+    }
   }
 }
 
 /// The host looks at the forecasts of a batch while the device computes the next one.
 template <class T>
 void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons,
-                                   const Visit& visit) {
+                                   const LevelVisit& visit) {
   Device& device = *tape.exec().device;
   DeviceDriver& driver = device.driver();
   const Index rows = reader_->rows(), features = reader_->features(), count = std::ssize(origins);
-  const Index size = rows * features * std::min(count, options_.score_batch);
+  const Index size = rows * features * std::min(count, options_.score_batch), levels = options_.levels();
   for (auto& batch : arriving_) {
-    if (!batch || batch->values.size() < size * horizons)
-      batch = std::make_unique<Arriving>(device, size * horizons);
+    if (!batch || batch->values.size() < size * horizons * levels)
+      batch = std::make_unique<Arriving>(device, size * horizons * levels);
     batch->windows = 0;
   }
   const auto look_at = [&](Arriving& batch) {
     if (batch.windows == 0) return;
     driver.wait(batch.arrived);
-    for (Index h = 0; h < horizons; ++h)
-      visit(batch.first, h + 1, {batch.values.data() + h * size, rows, batch.windows, features});
+    std::vector<NodeView<T>> views;
+    for (Index h = 0; h < horizons; ++h) {
+      views.clear();
+      for (Index q = 0; q < levels; ++q)
+        views.emplace_back(batch.values.data() + (h * levels + q) * size, rows, batch.windows, features);
+      show(batch.first, h + 1, views, visit);
+    }
     batch.windows = 0;
   };
   std::vector<Index> starts = forecast_starts(origins, 0);
@@ -302,9 +301,9 @@ void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins
     Arriving& batch = *arriving_[turn];
     batch.first = first;
     batch.windows = std::ssize(starts);
-    for (Index h = 0; h < horizons; ++h) {
-      const NodeView<T>& x = outputs_[static_cast<std::size_t>(h)].value;
-      device.download({batch.values.data() + h * size, static_cast<std::size_t>(x.size())}, x.data);
+    for (Index k = 0; k < horizons * levels; ++k) {
+      const NodeView<T>& x = outputs_[static_cast<std::size_t>(k)].value;
+      device.download({batch.values.data() + k * size, static_cast<std::size_t>(x.size())}, x.data);
     }
     driver.record(batch.arrived, DeviceDriver::Queue::compute);
     look_at(*arriving_[1 - turn]);
@@ -335,7 +334,8 @@ void WindowTask<T>::trace_validation(Tape<T>& tape, const typename Task<T>::Made
   const Index count = std::ssize(validation_origins_), whole = count / options_.score_batch;
   const auto batch = [&](Index first, Index times) {
     predict(tape, forecast_starts(validation_origins_, first), plan_.options().shape.outputs);
-    for (const Var<T>& output : outputs_) note_scores<T>(tape, output.value);
+    for (std::size_t k = 0; k < outputs_.size(); k += static_cast<std::size_t>(options_.levels()))
+      note_scores<T>(tape, outputs_[k].value);
     made(times);
   };
   if (whole > 0) batch(0, whole);
@@ -353,21 +353,22 @@ void WindowTask<T>::rehearse_validation(Tape<T>& tape) {
 template <class T>
 double WindowTask<T>::validation_loss(Tape<T>& tape) {
   double sums[] = {0, 0};  // errors, observed targets
-  forecast(tape, validation_origins_, plan_.options().shape.outputs,
-           [&](Index first, Index horizon, NodeView<const T> x) {
-             for (Index b = 0; b < x.cols; ++b) {
-               const float* target = store_->at(validation_origins_[static_cast<std::size_t>(first + b)] +
-                                                horizon + options_.view);
-               for (Index i = 0; i < x.rows; ++i)
-                 for (Index f = 0; f < x.channels; ++f) {
-                   const double truth = target[i * x.channels + f];
-                   if (std::isnan(truth)) continue;
-                   sums[0] += options_.loss.value(static_cast<double>(x.at(i, b)[f]) - truth);
-                   sums[1] += 1;
-                 }
-             }
-             note_scores(tape, x);
-           });
+  forecast_levels(tape, validation_origins_, plan_.options().shape.outputs,
+                  [&](Index first, Index horizon, Index level, NodeView<const T> x) {
+                    const MaskedError loss = options_.loss_of(level);
+                    for (Index b = 0; b < x.cols; ++b) {
+                      const float* target = store_->at(
+                          validation_origins_[static_cast<std::size_t>(first + b)] + horizon + options_.view);
+                      for (Index i = 0; i < x.rows; ++i)
+                        for (Index f = 0; f < x.channels; ++f) {
+                          const double truth = target[i * x.channels + f];
+                          if (std::isnan(truth)) continue;
+                          sums[0] += loss.value(static_cast<double>(x.at(i, b)[f]) - truth);
+                          sums[1] += 1;
+                        }
+                    }
+                    if (level == 0) note_scores(tape, x);
+                  });
   reducer_->ordered_sum(sums);
   return sums[1] > 0 ? sums[0] / sums[1] : std::numeric_limits<double>::quiet_NaN();
 }
@@ -382,8 +383,6 @@ double WindowTask<T>::validate(Tape<T>& tape) {
   return options_.validation == "rmse" ? scores.mean_rmse(0) : scores.mean_mae(0);
 }
 
-template class SeriesWindows<float>;
-template class SeriesWindows<double>;
 template class WindowTask<float>;
 template class WindowTask<double>;
 

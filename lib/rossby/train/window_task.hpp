@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +19,9 @@ namespace rossby {
 template <class T>
 class SeriesWindows final : public WindowSource<T> {
  public:
-  SeriesWindows(const SeriesReader<T>& reader, const WindowShape& shape) : reader_(&reader), shape_(shape) {}
+  /// `levels`: quantiles that a model puts out.
+  SeriesWindows(const SeriesReader<T>& reader, const WindowShape& shape, Index levels = 1)
+      : reader_(&reader), shape_(shape), levels_(levels) {}
 
   /// The windows that begin at these steps; `feeds` holds a flag an output step, empty: truth is never fed.
   /// `step` counts optimiser steps.
@@ -26,7 +30,7 @@ class SeriesWindows final : public WindowSource<T> {
   [[nodiscard]] Index rows() const override { return reader_->rows(); }
   [[nodiscard]] Index windows() const override { return static_cast<Index>(starts_.size()); }
   [[nodiscard]] Index channels() const override { return reader_->channels(); }
-  [[nodiscard]] Index features() const override { return reader_->features(); }
+  [[nodiscard]] Index features() const override { return reader_->features() * levels_; }
   [[nodiscard]] Var<T> input(Tape<T>& tape, Index t) const override;
   [[nodiscard]] Index known_channels() const override { return reader_->known_channels(); }
   [[nodiscard]] Var<T> known(Tape<T>& tape, Index h) const override;
@@ -45,6 +49,7 @@ class SeriesWindows final : public WindowSource<T> {
 
   const SeriesReader<T>* reader_;
   WindowShape shape_;
+  Index levels_;
   std::vector<Index> starts_;
   std::vector<bool> feeds_;
   Index step_ = 0;
@@ -62,6 +67,16 @@ struct WindowTaskOptions {
   MaskedError loss = MaskedError::absolute;
   std::string loss_name = "mae";   // as metrics name it
   std::string validation = "mae";  // mae, rmse or loss: what validate() returns
+  /// Quantiles that the model puts out at once, ascending, each trained on the pinball loss; empty: one
+  /// output.
+  std::vector<double> quantiles = {};
+  Index middle = 0;  // of these: the point forecast
+
+  [[nodiscard]] Index levels() const { return std::max<Index>(1, std::ssize(quantiles)); }
+  [[nodiscard]] MaskedError loss_of(Index level) const {
+    if (quantiles.empty()) return loss;
+    return {MaskedError::pinball, quantiles[static_cast<std::size_t>(level)]};
+  }
 };
 
 /// Probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse sigmoid decay
@@ -69,7 +84,8 @@ struct WindowTaskOptions {
 [[nodiscard]] double truth_probability(double decay, Index step);
 
 /// A forecaster of windows for the training loop. The loss is the mean of WindowTaskOptions::loss over the
-/// observed targets of the batch, in original units (of anomalies, if the series is one of these).
+/// observed targets of the batch, in original units (of anomalies, if the series is one of these); with
+/// quantiles the mean over these, too.
 template <class T>
 class WindowTask final : public Task<T> {
  public:
@@ -113,6 +129,11 @@ class WindowTask final : public Task<T> {
   /// store, made where the tape's ops run and handed out in memory of the host. Collective over the group.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
   void forecast(Tape<T>& tape, std::span<const Index> origins, Index horizons, const Visit& visit);
+  /// The same of all levels, one after the other, sorted so that quantiles do not cross.
+  using LevelVisit =
+      std::function<void(Index first, Index horizon, Index level, NodeView<const T> predictions)>;
+  void forecast_levels(Tape<T>& tape, std::span<const Index> origins, Index horizons,
+                       const LevelVisit& visit);
   /// Their errors, as forecaster 0; `units` says in which units those of a horizon are, null: of the medians
   /// of anomalies. Collective over the group.
   void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons,
@@ -130,7 +151,7 @@ class WindowTask final : public Task<T> {
   StepLists validation_steps_;  // of every group
   Reducer* reducer_;
   SeriesWindows<T> source_;
-  std::vector<Var<T>> outputs_;
+  std::vector<Var<T>> outputs_;  // of forecasts (horizons, levels)
   /// Forecasts on their way home from a device: those of one batch, while the next one is computed.
   struct Arriving {
     Arriving(Device& from, Index size)
@@ -140,7 +161,7 @@ class WindowTask final : public Task<T> {
     Arriving& operator=(const Arriving&) = delete;
 
     Device* device;
-    Buffer<T> values;  // (horizons, room, features), pinned
+    Buffer<T> values;  // (horizons, levels, room, features), pinned
     void* arrived;
     Index first = 0, windows = 0;  // 0: nothing is on its way
   };
@@ -151,7 +172,8 @@ class WindowTask final : public Task<T> {
   void send(Index index);
   [[nodiscard]] std::vector<Index> forecast_starts(std::span<const Index> origins, Index first) const;
   void predict(Tape<T>& tape, const std::vector<Index>& starts, Index horizons);
-  void forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons, const Visit& visit);
+  void forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons, const LevelVisit& visit);
+  void show(Index first, Index horizon, std::span<const NodeView<T>> levels, const LevelVisit& visit) const;
   void record_micro_batches(Tape<T>& tape, Index first, Index end);
   /// Whether windows are of any group's steps.
   [[nodiscard]] bool fetches() const {

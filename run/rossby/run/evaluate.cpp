@@ -22,6 +22,7 @@
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/scored_beside.hpp"
 #include "rossby/run/slices.hpp"
+#include "rossby/run/validation_residuals.hpp"
 #include "rossby/train/evaluation.hpp"
 #include "rossby/train/stnn_task.hpp"
 
@@ -130,28 +131,6 @@ void add_reference(const Communicator& comm, Run& run, const TestForecasts& test
   }
 }
 
-/// Of the validation part; none without one, or for a rollout.
-template <class Run>
-std::optional<Residuals> residuals_of(const Communicator& comm, const Config& config, Run& run,
-                                      Index horizons, const std::string& folder) {
-  if (config.evaluate.kind == "rollout") return std::nullopt;
-  std::vector<Index> origins = run.domain().split.origins(Role::validation, horizons);
-  if (origins.empty()) return std::nullopt;
-  try {
-    agree(comm, [&] { origins = run.usable(origins, horizons); });
-  } catch (const UserError&) {  // the windows of none of them are known
-    return std::nullopt;
-  }
-  constexpr bool ensemble = std::is_same_v<Run, AverageRun>;
-  if constexpr (ensemble) run.keep_members();
-  Residuals found = take_residuals(
-      comm, no_quantiles(config, run.domain(), horizons), std::ssize(run.domain().rows), origins, folder,
-      run.reducer(),
-      [&](HorizonErrors& errors) { in_exchanges(comm, [&] { run.add_errors(errors, origins, horizons); }); });
-  if constexpr (ensemble) found.quantiles.dressing = run.dressing(found.quantiles);
-  return found;
-}
-
 /// Where results go.
 struct Destination {
   std::string directory;  // of the run or the average
@@ -245,14 +224,7 @@ class Scoring {
     });
     in_exchanges(comm_, [&] { run_.add_errors(errors, test_.origins, test_.horizons); });
     EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
-    if constexpr (std::is_same_v<Run, AverageRun>) {
-      found.spread = run_.spread();
-      if (residuals_) {
-        DressedErrors dressed(residuals_->quantiles, test_.horizons, slices_.weights);
-        run_.visit_members([&](const MemberValues& values) { dressed.add(values); });
-        found.dressed = dressed.reduce(run_.reducer());
-      }
-    }
+    add_distributions(found);
     add_beside(comm_, run_, test_, beside_, series_, errors, earlier);
     Reducer& reducer = run_.reducer();
     verification.reduce(reducer);
@@ -267,6 +239,27 @@ class Scoring {
     if (!parts_.empty()) found.of_parts = errors.reduce_parts(reducer);
     describe(found);
     return found;
+  }
+
+  /// What an ensemble or quantiles of the model predict.
+  void add_distributions(EvaluationReport& found) {
+    if constexpr (std::is_same_v<Run, AverageRun>) {
+      found.spread = run_.spread();
+      if (!residuals_) return;
+      DressedErrors dressed(residuals_->quantiles, test_.horizons, slices_.weights);
+      run_.visit_members([&](const MemberValues& values) { dressed.add(values); });
+      found.dressed = dressed.reduce(run_.reducer());
+    } else if (found.levels = run_.quantiles(); !found.levels.empty()) {
+      QuantileErrors errors(found.levels, test_.horizons, slices_.weights);
+      const std::span<const Index> origins(test_.origins);
+      in_exchanges(comm_, [&] {
+        run_.forecast_quantiles(
+            origins, test_.horizons, [&](Index first, Index horizon, Index level, auto x) {
+              errors.add(level, horizon, x, series_, origins.subspan(static_cast<std::size_t>(first)));
+            });
+      });
+      found.quantiles = errors.reduce(run_.reducer());
+    }
   }
 
   /// What else is known of the scores.

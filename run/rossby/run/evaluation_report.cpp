@@ -204,6 +204,7 @@ nlohmann::ordered_json EvaluationReport::json() const {
   if (!spread.empty()) all["ensemble"] = spread_json();
   if (!intervals.empty()) all["intervals"] = intervals_json();
   if (!dressed.empty()) all["dressed"] = dressed_json();
+  if (!quantiles.empty()) all["quantiles"] = quantiles_json();
   if (epochs >= 0) all["state"] = {{"epochs", epochs}};
   all["data"] = {{"file", domain.info.path},
                  {"first_origin", time.text(test.origins.front())},
@@ -244,112 +245,6 @@ std::string EvaluationReport::slices_table() const {
   return text;
 }
 
-namespace {
-
-/// Mean over the horizons that have targets.
-IntervalScores mean_of(const std::vector<IntervalScores>& all) {
-  IntervalScores mean;
-  double count = 0;
-  for (const IntervalScores& s : all) {
-    if (!(s.weight > 0)) continue;
-    count += 1;
-    mean.inside_50 += s.inside_50;
-    mean.inside_90 += s.inside_90;
-    mean.width_50 += s.width_50;
-    mean.width_90 += s.width_90;
-    mean.crps += s.crps;
-    for (std::size_t b = 0; b < s.pit.size(); ++b) mean.pit[b] += s.pit[b];
-  }
-  for (double* value : {&mean.inside_50, &mean.inside_90, &mean.width_50, &mean.width_90, &mean.crps})
-    *value /= count;
-  for (double& share : mean.pit) share /= count;
-  return mean;
-}
-
-nlohmann::ordered_json json_of(const IntervalScores& s) {
-  const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
-  nlohmann::ordered_json pit = nlohmann::ordered_json::array();
-  for (const double share : s.pit) pit.push_back(figure(share));
-  return {{"coverage", {{"interval_50", figure(s.inside_50)}, {"interval_90", figure(s.inside_90)}}},
-          {"width", {{"interval_50", figure(s.width_50)}, {"interval_90", figure(s.width_90)}}},
-          {"crps", figure(s.crps)},
-          {"pit", std::move(pit)}};
-}
-
-}  // namespace
-
-nlohmann::ordered_json EvaluationReport::intervals_json() const {
-  nlohmann::ordered_json all{{"validation_origins", residual_origins}};
-  all["horizons"] = nlohmann::ordered_json::array();
-  for (std::size_t h = 0; h < intervals.size(); ++h) {
-    nlohmann::ordered_json one{{"step", h + 1}};
-    one.update(json_of(intervals[h]));
-    all["horizons"].push_back(std::move(one));
-  }
-  all["mean"] = json_of(mean_of(intervals));
-  return all;
-}
-
-std::string EvaluationReport::intervals_line() const {
-  if (intervals.empty()) return "";
-  const IntervalScores mean = mean_of(intervals);
-  return fmt::format(
-      "intervals from {} forecasts of the validation part: the one of 50 % contains {:.1f} % of the "
-      "observations, that of 90 % {:.1f} %; CRPS {:.4f}\n",
-      residual_origins, 100 * mean.inside_50, 100 * mean.inside_90, mean.crps);
-}
-
-nlohmann::ordered_json EvaluationReport::dressed_json() const {
-  const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
-  nlohmann::ordered_json all{{"validation_origins", residual_origins}};
-  all["horizons"] = nlohmann::ordered_json::array();
-  for (std::size_t h = 0; h < dressed.size(); ++h) {
-    const double spread_here = std::sqrt(dressed[h].variance);
-    nlohmann::ordered_json one{{"step", h + 1}};
-    one.update(json_of(dressed[h]));
-    one["spread"] = figure(spread_here);
-    one["spread_skill_ratio"] = figure(spread_here / scores.rmse[h]);
-    all["horizons"].push_back(std::move(one));
-  }
-  all["mean"] = json_of(mean_of(dressed));
-  return all;
-}
-
-std::string EvaluationReport::dressed_line() const {
-  if (dressed.empty()) return "";
-  const IntervalScores mean = mean_of(dressed);
-  double sum = 0, count = 0;
-  for (std::size_t h = 0; h < dressed.size(); ++h)
-    if (const double ratio = std::sqrt(dressed[h].variance) / scores.rmse[h]; std::isfinite(ratio))
-      sum += ratio, count += 1;
-  return fmt::format(
-      "members dressed with these residuals: the interval of 50 % holds {:.1f} %, that of 90 % {:.1f} %; "
-      "CRPS "
-      "{:.4f}; spread / RMSE {:.2f}\n",
-      100 * mean.inside_50, 100 * mean.inside_90, mean.crps, sum / count);
-}
-
-nlohmann::ordered_json EvaluationReport::spread_json() const {
-  const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (std::size_t h = 0; h < spread.size(); ++h)
-    all.push_back({{"step", h + 1},
-                   {"spread", figure(spread[h])},
-                   {"spread_skill_ratio", figure(spread[h] / scores.rmse[h])}});
-  return all;
-}
-
-std::string EvaluationReport::spread_line() const {
-  if (spread.empty()) return "";
-  double sum = 0, count = 0;
-  for (std::size_t h = 0; h < spread.size(); ++h)
-    if (const double ratio = spread[h] / scores.rmse[h]; std::isfinite(ratio)) sum += ratio, count += 1;
-  return fmt::format(
-      "spread of the members / RMSE of their average: {:.2f} (1 if members were as far apart as errors are "
-      "large)\n",
-      sum / count);
-}
-
 void EvaluationReport::print(std::span<const Index> report, const std::string& path) const {
   const TimeAxis& time = domain.info.time;
   if (seen())
@@ -358,7 +253,8 @@ void EvaluationReport::print(std::span<const Index> report, const std::string& p
              time.text(test.origins.back()), weights.empty() ? "" : fmt::format(", weighted by {}", weights),
              tables_of(domain, parts, of_parts, scores, leads, report));
   if (!climatology.empty()) fmt::print("ACC: of anomalies from {}\n", climatology);
-  fmt::print("{}{}{}", relative, spread_line() + intervals_line() + dressed_line(), slices_table());
+  fmt::print("{}{}{}", relative, spread_line() + intervals_line() + dressed_line() + quantiles_line(),
+             slices_table());
   const auto name = [&](Index k) { return scores.names[static_cast<std::size_t>(k)]; };
   if (chosen >= 0)
     fmt::print("against {}, the baseline with the smallest mean RMSE of the validation part: {}\n",

@@ -11,6 +11,7 @@
 #include "rossby/run/data_record.hpp"
 #include "rossby/train/conformal.hpp"
 #include "rossby/train/evaluation.hpp"
+#include "rossby/train/quantile_errors.hpp"
 #include "rossby/train/verification.hpp"
 
 namespace rossby {
@@ -63,6 +64,8 @@ struct EvaluationReport {
   Index residual_origins = 0;                  // of the validation part, that these are from
   std::vector<double> spread = {};             // of an average's members, by horizon; empty: there are none
   std::vector<IntervalScores> dressed = {};    // likewise, of what these predict (DressedErrors)
+  std::vector<double> levels = {};             // of the quantiles that the model forecasts
+  std::vector<QuantileScores> quantiles = {};  // by horizon; empty: it forecasts none
   DataChanges changes = {};                    // of the training part, if they were accepted
   std::string relative = {};                   // a line, if relative errors are left out
 
@@ -78,6 +81,8 @@ struct EvaluationReport {
   [[nodiscard]] nlohmann::ordered_json intervals_json() const;
   [[nodiscard]] nlohmann::ordered_json dressed_json() const;
   [[nodiscard]] std::string dressed_line() const;
+  [[nodiscard]] nlohmann::ordered_json quantiles_json() const;
+  [[nodiscard]] std::string quantiles_line() const;
   [[nodiscard]] std::string intervals_line() const;
   [[nodiscard]] nlohmann::ordered_json spread_json() const;
   [[nodiscard]] std::string spread_line() const;

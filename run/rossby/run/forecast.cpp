@@ -187,6 +187,29 @@ void add_quantiles(const Communicator& comm, const std::string& directory, const
   }
 }
 
+/// Adds the quantiles that the model forecasts itself. Collective.
+template <class T>
+void add_own_quantiles(const Communicator& comm, ModelRun<T>& run, std::span<const Index> origins,
+                       Forecast& forecast) {
+  const Index steps = forecast.steps, rows = std::ssize(run.domain().rows), m = run.domain().info.features;
+  forecast.levels = run.quantiles();
+  std::vector<std::vector<float>> of_levels(forecast.levels.size(),
+                                            std::vector<float>(static_cast<std::size_t>(rows * steps * m)));
+  in_exchanges(comm, [&] {
+    run.forecast_quantiles(origins, steps, [&](Index, Index horizon, Index level, NodeView<const T> x) {
+      for (Index i = 0; i < rows; ++i)
+        for (Index f = 0; f < m; ++f)
+          of_levels[static_cast<std::size_t>(level)]
+                   [static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
+                       static_cast<float>(x.at(i, 0)[f]);
+    });
+  });
+  for (const std::vector<float>& one : of_levels) {
+    const auto gathered = gather_nodes(comm, run.domain().partition, one, steps * m);
+    forecast.quantiles.insert(forecast.quantiles.end(), gathered.begin(), gathered.end());
+  }
+}
+
 template <class T>
 std::string forecast_run(const Communicator& comm, const std::string& directory, const OpenRun& open,
                          const ForecastOptions& options) {
@@ -209,7 +232,9 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
     fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Index steps = options.steps;
-  check_steps(comm, domain, steps, 1 + std::ssize(agree(comm, [&] { return levels_of(options); })));
+  const std::vector<double> levels = agree(comm, [&] { return levels_of(options); }),
+                            own = levels.empty() ? run.quantiles() : levels;
+  check_steps(comm, domain, steps, 1 + std::ssize(own));
   const Index origin = origin_of(comm, config, domain, options);
   agree(comm, [&] {
     (void)domain.info.time.after(origin, steps);  // has to be known
@@ -230,8 +255,9 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
   in_exchanges(comm, [&] { run.forecast(origins, steps, keep); });
   const Stage stage(comm, "writing the forecast", patience_with_files);
   Forecast forecast{domain, origin, steps, gather_nodes(comm, domain.partition, local, steps * m)};
-  forecast.levels = levels_of(options);
+  forecast.levels = levels;
   add_quantiles(comm, directory, config, local, forecast);
+  if (levels.empty() && !own.empty()) add_own_quantiles(comm, run, origins, forecast);
   const std::string written = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     forecast.expect_finite();

@@ -220,30 +220,61 @@ std::vector<double> ModelRun<T>::residual_variance(Index horizons) {
   return squares;
 }
 
+/// Values of anomalies that are forecast at a horizon, in `values`; `variance` as residual_variance.
+template <class T>
+NodeView<const T> ModelRun<T>::values_of(NodeView<const T> x, std::span<const Index> origins, Index horizon,
+                                         std::span<const double> variance, Buffer<T>& values) const {
+  if (values.size() < x.size()) values = Buffer<T>(x.size());
+  const NodeView<T> out(values.data(), x.rows, x.cols, x.channels);
+  for (Index i = 0; i < x.rows; ++i)
+    for (Index b = 0; b < x.cols; ++b)
+      for (Index f = 0; f < x.channels; ++f) {
+        const Index column = i * x.channels + f;
+        const double v =
+            variance.empty()
+                ? 0
+                : variance[static_cast<std::size_t>((horizon - 1) * x.rows * x.channels + column)];
+        out.at(i, b)[f] = static_cast<T>(anomalies_.to_value(
+            static_cast<double>(x.at(i, b)[f]), origins[static_cast<std::size_t>(b)] + horizon, column, v));
+      }
+  return out;
+}
+
+template <class T>
+void ModelRun<T>::know_cycle(std::span<const Index> origins, Index horizons) {
+  const Index last = origins.empty() ? 0 : *std::max_element(origins.begin(), origins.end()) + horizons;
+  agree(grid_.world(), [&] { anomalies_.extend(domain_.info.time, last + 1 - domain_.info.steps); });
+}
+
 template <class T>
 void ModelRun<T>::forecast(std::span<const Index> origins, Index horizons, const Visit& visit) {
   if (!anomalies_.on()) return forecast_anomalies(origins, horizons, false, visit);
   const std::vector<double> variance = residual_variance(horizons);
-  const Index last = origins.empty() ? 0 : *std::max_element(origins.begin(), origins.end()) + horizons;
-  agree(grid_.world(), [&] { anomalies_.extend(domain_.info.time, last + 1 - domain_.info.steps); });
+  know_cycle(origins, horizons);
   Buffer<T> values;
   forecast_anomalies(origins, horizons, false, [&](Index first, Index horizon, NodeView<const T> x) {
-    if (values.size() < x.size()) values = Buffer<T>(x.size());
-    const NodeView<T> out(values.data(), x.rows, x.cols, x.channels);
-    for (Index i = 0; i < x.rows; ++i)
-      for (Index b = 0; b < x.cols; ++b)
-        for (Index f = 0; f < x.channels; ++f) {
-          const Index column = i * x.channels + f;
-          const double v =
-              variance.empty()
-                  ? 0
-                  : variance[static_cast<std::size_t>((horizon - 1) * x.rows * x.channels + column)];
-          out.at(i, b)[f] = static_cast<T>(
-              anomalies_.to_value(static_cast<double>(x.at(i, b)[f]),
-                                  origins[static_cast<std::size_t>(first + b)] + horizon, column, v));
-        }
-    visit(first, horizon, out);
+    visit(first, horizon,
+          values_of(x, origins.subspan(static_cast<std::size_t>(first)), horizon, variance, values));
   });
+}
+
+template <class T>
+void ModelRun<T>::forecast_quantiles(std::span<const Index> origins, Index horizons,
+                                     const LevelVisit& visit) {
+  if (!anomalies_.on()) return forecast_anomaly_quantiles(origins, horizons, visit);
+  know_cycle(origins, horizons);
+  Buffer<T> values;
+  // Quantiles stay quantiles under the monotone way back.
+  forecast_anomaly_quantiles(
+      origins, horizons, [&](Index first, Index horizon, Index level, NodeView<const T> x) {
+        visit(first, horizon, level,
+              values_of(x, origins.subspan(static_cast<std::size_t>(first)), horizon, {}, values));
+      });
+}
+
+template <class T>
+void ModelRun<T>::forecast_anomaly_quantiles(std::span<const Index>, Index, const LevelVisit&) {
+  bug("a model without quantiles forecasts none");
 }
 
 template <class T>

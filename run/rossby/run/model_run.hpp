@@ -123,6 +123,11 @@ class ModelRun {
   /// horizon 1, 2, …. Collective.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> forecast)>;
   void forecast(std::span<const Index> origins, Index horizons, const Visit& visit);
+  /// Quantiles that the model forecasts at once, ascending; empty: it has no such outputs.
+  [[nodiscard]] virtual std::vector<double> quantiles() const { return {}; }
+  /// The same of all quantiles, one after the other. Collective.
+  using LevelVisit = std::function<void(Index first, Index horizon, Index level, NodeView<const T> forecast)>;
+  void forecast_quantiles(std::span<const Index> origins, Index horizons, const LevelVisit& visit);
   /// Adds the model's errors as forecaster 0. Collective.
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
 
@@ -162,6 +167,9 @@ class ModelRun {
   /// from what training reads.
   virtual void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
                                   const Visit& visit) = 0;
+  /// The same of all quantiles.
+  virtual void forecast_anomaly_quantiles(std::span<const Index> origins, Index horizons,
+                                          const LevelVisit& visit);
   /// Adds their errors, scored in these units. Collective.
   virtual void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
                                   const std::function<ScoredUnits(Index horizon)>& units) = 0;
@@ -211,6 +219,10 @@ class ModelRun {
 
  private:
   [[nodiscard]] std::vector<double> residual_variance(Index horizons);
+  [[nodiscard]] NodeView<const T> values_of(NodeView<const T> x, std::span<const Index> origins,
+                                            Index horizon, std::span<const double> variance,
+                                            Buffer<T>& values) const;
+  void know_cycle(std::span<const Index> origins, Index horizons);
   [[nodiscard]] bool data_changed() const {
     return record_ && record_->training != data_hash_.training &&
            record_->goes_with(data_hash_, domain_.info.time);

@@ -113,7 +113,9 @@ void WindowRun<T>::make_model() {
   WindowParts<T> parts;
   parts.shape = shape_;
   parts.channels = reader_->channels();
-  parts.features = reader_->features();
+  parts.levels = std::max<Index>(1, std::ssize(quantiles()));
+  parts.middle = middle();
+  parts.features = reader_->features() * parts.levels;
   parts.known = reader_->known_channels();
   parts.embeddings = embeddings_;
   parts.diffusion = std::move(diffusion);

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <numeric>
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/release.hpp"
@@ -46,6 +47,20 @@ WindowOptions window_options(const Config& config, const WindowShape& shape, int
   return options;
 }
 
+/// Throws UserError if train.quantiles are in no order, lack the point forecast or are not what is trained.
+void check_quantiles(const TrainSettings& train) {
+  const std::vector<Index>& levels = train.quantiles;
+  if (levels.empty()) return;
+  if (train.loss != "pinball")
+    user_error("train.quantiles go with train.loss = \"pinball\", not \"{}\"; set it, or no quantiles",
+               train.loss);
+  if (std::adjacent_find(levels.begin(), levels.end(), std::greater_equal()) != levels.end())
+    user_error("train.quantiles = [{}] do not ascend; sort them", fmt::join(levels, ", "));
+  if (!std::binary_search(levels.begin(), levels.end(), Index{50}))
+    user_error("train.quantiles = [{}] lack 50, the median, which is the forecast; add it",
+               fmt::join(levels, ", "));
+}
+
 /// One loss in original units is that of the largest values.
 std::string different_units(const std::vector<SeriesVariable>& variables) {
   const auto differs = [&](const SeriesVariable& v) { return v.units != variables.front().units; };
@@ -82,6 +97,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   domain_.split.breaks = breaks_;  // windows do not cross a gap, nor do pairs of steps for baselines
   agree(grid_.world(), [&] {
     check_window_relations(config);
+    check_quantiles(config.train);
     if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
     architecture_.check({shape_, config.relation.graph, recompute_of(config), checks_starts(purpose)});
     windows_ = training_windows(domain_.split, shape_, config.window.stride, breaks_);
@@ -254,10 +270,25 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task(Index view) {
   options.seed = plan_->options().seed;
   options.loss = loss_of(config_->train);
   options.loss_name = config_->train.loss;
+  options.quantiles = quantiles();
+  options.middle = middle();
   options.validation = config_->validation.metric;
   options.stage = grid_.stage();
   options.stages = grid_.stages();
   return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_);
+}
+
+template <class T>
+std::vector<double> WindowRun<T>::quantiles() const {
+  std::vector<double> levels;
+  for (const Index percent : config_->train.quantiles) levels.push_back(static_cast<double>(percent) / 100);
+  return levels;
+}
+
+template <class T>
+Index WindowRun<T>::middle() const {
+  const std::vector<Index>& levels = config_->train.quantiles;
+  return std::lower_bound(levels.begin(), levels.end(), Index{50}) - levels.begin();
 }
 
 /// Windows do not cross gaps: a few missing stamps may cost most of them.
@@ -330,6 +361,13 @@ void WindowRun<T>::forecast_anomalies(std::span<const Index> origins, Index hori
                                       const typename ModelRun<T>::Visit& visit) {
   Tape<T> tape(training_exec_);
   make_window_task(of_training ? training_view_ : forecast_view_)->forecast(tape, origins, horizons, visit);
+}
+
+template <class T>
+void WindowRun<T>::forecast_anomaly_quantiles(std::span<const Index> origins, Index horizons,
+                                              const typename ModelRun<T>::LevelVisit& visit) {
+  Tape<T> tape(training_exec_);
+  make_window_task(forecast_view_)->forecast_levels(tape, origins, horizons, visit);
 }
 
 template <class T>

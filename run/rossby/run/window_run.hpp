@@ -43,11 +43,14 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
+  [[nodiscard]] std::vector<double> quantiles() const override;
   void know_ahead(Index origin, Index steps, const std::string& inputs) override;
 
  protected:
   void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
                           const typename ModelRun<T>::Visit& visit) override;
+  void forecast_anomaly_quantiles(std::span<const Index> origins, Index horizons,
+                                  const typename ModelRun<T>::LevelVisit& visit) override;
   void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
                           const std::function<ScoredUnits(Index)>& units) override;
   [[nodiscard]] std::vector<Scaler> scalers() const override {
@@ -60,6 +63,8 @@ class WindowRun final : public ModelRun<T> {
 
  private:
   [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task(Index view);
+  /// Place of the point forecast among quantiles().
+  [[nodiscard]] Index middle() const;
   void make_store(Purpose purpose);
   [[nodiscard]] StepLists training_steps_of_groups() const;
   void read_values();

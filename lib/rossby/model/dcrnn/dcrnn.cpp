@@ -66,7 +66,7 @@ Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion, const Embed
           "every layer has a stage, and no time step is computed again in several");
   for (const char* place : {"encoder", "decoder"})
     for (int layer = 0; layer < options.layers; ++layer) {
-      const Index first = place[0] == 'e' ? options.channels : options.features;
+      const Index first = place[0] == 'e' ? options.channels : options.fed();
       cells_.push_back(std::make_unique<Cell>(
           place + std::to_string(layer), layer == 0 ? first : options.units, options.units,
           diffusion_.plan.terms, place[0] == 'd' && layer == 0 ? options.known : 0,
@@ -222,6 +222,15 @@ typename Dcrnn<T>::States Dcrnn<T>::encode(Tape<T>& tape, const WindowSource<T>&
   return states;
 }
 
+/// What the decoder reads of its output.
+template <class T>
+Var<T> Dcrnn<T>::middle_of(Tape<T>& tape, const Var<T>& output) const {
+  if (options_.levels == 1) return output;
+  const Var<T> x = tape.make(output.rows(), output.cols(), options_.fed(), true);
+  assign(tape, x, slice_channels(output, options_.middle * options_.fed(), options_.fed()));
+  return x;
+}
+
 /// Output step `step` of one source.
 template <class T>
 void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t step, States& states,
@@ -229,11 +238,11 @@ void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t 
   const int first = stage_of(true, 0), last = stage_of(true, options_.layers - 1);
   Var<T> x;
   if (step > 0 && !source.feeds_truth(static_cast<Index>(step) - 1))
-    x = hand_over(tape, active_, outputs[step - 1], states.rows, states.windows, options_.features, last,
-                  first);
+    x = hand_over(tape, active_, active_.does(last) ? middle_of(tape, outputs[step - 1]) : Var<T>{},
+                  states.rows, states.windows, options_.fed(), last, first);
   else if (active_.does(first))
     x = step > 0 ? source.truth(tape, static_cast<Index>(step) - 1)
-                 : zero_state(tape, states.rows, states.windows, options_.features);
+                 : zero_state(tape, states.rows, states.windows, options_.fed());
   const bool knows = options_.known > 0 && active_.does(first);
   const auto h = static_cast<Index>(step);
   advance(

@@ -23,6 +23,10 @@ struct DcrnnOptions {
   // Of the encoder's layers, then of the decoder's; the projection is with the last
   std::vector<int> stage_of = {};
   Index known = 0;  // channels of what is known ahead of an output step
+  // Of the features, which are those of all levels; the decoder reads the middle one (WindowParts).
+  Index levels = 1, middle = 0;
+
+  [[nodiscard]] Index fed() const { return features / levels; }
 };
 
 /// Diffusion convolutional recurrent neural network: Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent
@@ -109,6 +113,7 @@ class Dcrnn final : public WindowModel<T> {
   void advance(Tape<T>& tape, bool decoder, const Input& input, States& states, Var<T>* output);
   void advance_layers(Tape<T>& tape, bool decoder, const Input& input, States& states, Var<T>* output);
   void encode_into(Tape<T>& tape, const WindowSource<T>& source, States& states);
+  [[nodiscard]] Var<T> middle_of(Tape<T>& tape, const Var<T>& output) const;
   void decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t step, States& states,
               std::span<Var<T>> outputs);
 

@@ -61,7 +61,8 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
                  Dcrnn<T>::most_layers);
     return std::make_unique<Dcrnn<T>>(
         DcrnnOptions{parts.shape.inputs, parts.channels, parts.features, static_cast<int>(settings_.layers),
-                     settings_.units, parts.recompute, parts.pipeline, parts.stage_of, parts.known},
+                     settings_.units, parts.recompute, parts.pipeline, parts.stage_of, parts.known,
+                     parts.levels, parts.middle},
         std::move(parts.diffusion), parts.embeddings, parts.global_rows());
   }
 
