@@ -22,7 +22,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=mpi.sh
 . "$here/mpi.sh"
 
-data='' variable='' out=rossby_demo ranks=2 settings=() program=rossby
+data='' variable='' out=rossby_demo ranks=2 settings=() against=() program=rossby
 while (($# > 0)); do
   case $1 in
     -h | --help)
@@ -55,13 +55,17 @@ mpi_settings "$ranks"
 run_ranks() { mpirun -n "$ranks" "$rossby" "$@"; }
 
 written=("$out/run/config.toml" "$out/run/metrics.jsonl" "$out/run/checkpoints" "$out/run/evaluation.json"
-  "$out/run/forecast.nc")
+  "$out/run/scores.nc" "$out/run/forecast.nc")
 if [[ -z $data ]]; then
   data=$out/pacific.nc
   written=("$data" "${written[@]}")
   say "making a synthetic Pacific"
   "$rossby" data synth --kind pacific --lat 30 --lon 84 --steps 240 --seed 1 -o "$data"
-  settings=(--set data.cycle=auto "${settings[@]}") # it has an annual cycle, and dates
+  # It has an annual cycle, dates, and currents that are steady, so that each edge of the grid has a weight to learn.
+  # The settings were chosen on the series of seeds 11 and 12.
+  settings=(--set data.cycle=auto --set relation.mode=refine --set optimiser.lr_relation=0.003 --set data.factor=0.6
+    "${settings[@]}")
+  against=(--against direct_ridge)
 fi
 
 # The program takes a variable for granted only where no other fits.
@@ -81,7 +85,7 @@ run_ranks train "$config" --run "$run" --set "data.file=$data" "${settings[@]}"
 say "forecasting 5 steps beyond the data"
 run_ranks forecast "$run" --steps 5
 say "scoring it on the test part beside its baselines"
-run_ranks evaluate "$run"
+run_ranks evaluate "$run" --scores "$run/scores.nc" ${against[@]+"${against[@]}"}
 say "drawing a page of it"
 if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # not without matplotlib, which it names
 
