@@ -111,10 +111,14 @@ def skill(part, title):
     axes.axhline(0, color=style.INK, linewidth=0.9)
     axes.plot(leads, percent, color=style.MODEL, linewidth=2.2, marker="o", markersize=4.5, label="each lead")
     mean = (part.get("skill") or {}).get("validated") or {}
+    bars = [h["interval"] for h in mean.get("horizons", [])]
+    if len(bars) == len(leads):
+        axes.fill_between(leads, *(100 * numpy.array([value(bar[side]) for bar in bars]) for side in ("low", "high")), color=style.MODEL, alpha=0.18,
+                          linewidth=0, label="its 95 % interval")
     bounds = mean.get("interval") or {}
     if mean.get("rmse") is not None:
         axes.axhline(100 * mean["rmse"], color=style.COLOURS[0], linestyle="--", linewidth=1.3, label="all leads together")
-        if bounds.get("low") is not None:
+        if bounds.get("low") is not None and not bars:
             axes.axhspan(100 * bounds["low"], 100 * bounds["high"], color=style.COLOURS[0], alpha=0.15, linewidth=0,
                          label="its 95 % interval")
     mark_leads(axes, leads)

@@ -94,7 +94,8 @@ def errors_part(run, out):
     for title, name, part in parts_of(evaluation):
         units = part.get("units", "")
         found = [out.add(errors.by_lead(part, score, units, f"{score.upper()} by lead time"), f"{score}{name}",
-                         f"{score.upper()} of the test part by lead time{': ' + title if title else ''}. Forecasters that diverge are cut off.")
+                         f"{score.upper()} of the test part by lead time{': ' + title if title else ''}. Forecasters that diverge are cut off."
+                         + (" The band is what resampled origins make of the model's error; skill is compared on the same origins." if errors.intervals(part, score) else ""))
                  for score in ("rmse", "mae")]
         if (fig := errors.skill(part, f"Skill over {errors.compared(part)}")) is not None:
             found.append(out.add(fig, f"skill{name}", f"Skill: 1 − RMSE of the model / RMSE of {errors.compared(part)}{': ' + title if title else ''}."))

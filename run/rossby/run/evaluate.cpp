@@ -231,11 +231,12 @@ class Scoring {
     found.scores = errors.reduce(reducer);
     found.chosen = earlier.reduce(reducer).best_baseline();
     found.against = against_;
-    const auto paired_with = [&](Index k) {
-      return paired_skill(errors.reduce_origins(0, reducer), errors.reduce_origins(k, reducer));
-    };
-    if (found.chosen >= 0) found.paired = paired_with(found.chosen);
-    if (against_ >= 0) found.against_it = paired_with(against_);
+    const OriginErrors of_model = errors.reduce_origins(0, reducer);
+    std::optional<OriginErrors> of_chosen;
+    if (found.chosen >= 0) of_chosen = errors.reduce_origins(found.chosen, reducer);
+    if (of_chosen) found.paired = paired_skill(of_model, *of_chosen);
+    if (against_ >= 0) found.against_it = paired_skill(of_model, errors.reduce_origins(against_, reducer));
+    found.add_lead_intervals(of_model, of_chosen ? &*of_chosen : nullptr);
     if (!parts_.empty()) found.of_parts = errors.reduce_parts(reducer);
     describe(found);
     return found;

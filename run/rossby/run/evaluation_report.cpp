@@ -197,6 +197,7 @@ nlohmann::ordered_json EvaluationReport::json() const {
   }
   const auto name = [&](Index k) { return scores.names[static_cast<std::size_t>(k)]; };
   if (chosen >= 0) all["skill"]["validated"] = json_of(paired, name(chosen));
+  put_lead_intervals(all);
   if (against >= 0) all["skill"]["against"] = json_of(against_it, name(against));
   if (!climatology.empty()) all["climatology"] = climatology;
   if (!weights.empty()) all["weights"] = weights;

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -54,9 +55,12 @@ struct EvaluationReport {
   std::vector<HorizonScores> of_parts;
   std::vector<Lead> leads;
   Index chosen = -1;  // the baseline with the smallest mean RMSE of the validation part; -1: there is none
-  PairedSkill paired = {};                     // against that
-  Index against = -1;                          // the baseline that is asked for
-  PairedSkill against_it = {};                 // against that
+  PairedSkill paired = {};      // against that
+  Index against = -1;           // the baseline that is asked for
+  PairedSkill against_it = {};  // against that
+  // By horizon: intervals of the model's RMSE, in its units, and of its skill against `chosen`; may be empty.
+  std::vector<std::pair<double, double>> rmse_intervals = {};
+  std::vector<PairedSkill> paired_at = {};
   Index epochs = -1;                           // of the run's state; -1: it does not say
   std::string weights = {};                    // of the nodes; empty: none
   std::string climatology = {};                // baseline that anomalies are from
@@ -69,12 +73,15 @@ struct EvaluationReport {
   DataChanges changes = {};                    // of the training part, if they were accepted
   std::string relative = {};                   // a line, if relative errors are left out
 
+  /// Fills in the intervals by horizon. `baseline`: errors of the chosen one; null: there is none.
+  void add_lead_intervals(const OriginErrors& model, const OriginErrors* baseline);
   [[nodiscard]] nlohmann::ordered_json json() const;
   /// Tables and what they are of, for people. `path`: what json() was written to.
   void print(std::span<const Index> report, const std::string& path) const;
 
  private:
   [[nodiscard]] bool seen() const;
+  void put_lead_intervals(nlohmann::ordered_json& all) const;
   [[nodiscard]] HorizonScores of_slice(Index slice, Index part) const;
   [[nodiscard]] nlohmann::ordered_json slices_json(Index part, const std::string& units) const;
   [[nodiscard]] std::string slices_table() const;

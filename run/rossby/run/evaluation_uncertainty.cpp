@@ -8,6 +8,31 @@
 // What an evaluation reports of intervals, ensembles and quantiles.
 
 namespace rossby {
+
+void EvaluationReport::add_lead_intervals(const OriginErrors& model, const OriginErrors* baseline) {
+  // RMSE is 1 less the skill over a forecaster whose errors are all 1.
+  const OriginErrors unit{model.horizons, model.origins, model.count, model.count};
+  for (Index h = 1; h <= model.horizons; ++h) {
+    const PairedSkill of = paired_skill_at(h, model, unit);
+    rmse_intervals.emplace_back(1 - of.high, 1 - of.low);
+    if (baseline) paired_at.push_back(paired_skill_at(h, model, *baseline));
+  }
+}
+
+void EvaluationReport::put_lead_intervals(nlohmann::ordered_json& all) const {
+  const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
+  const auto bounds = [&](double low, double high) {
+    return nlohmann::ordered_json{{"low", figure(low)}, {"high", figure(high)}};
+  };
+  for (std::size_t h = 0; h < rmse_intervals.size(); ++h)
+    if (std::isfinite(rmse_intervals[h].first))
+      all["horizons"][h]["interval"]["rmse"] = bounds(rmse_intervals[h].first, rmse_intervals[h].second);
+  for (std::size_t h = 0; h < paired_at.size(); ++h)
+    all["skill"]["validated"]["horizons"].push_back(
+        {{"step", h + 1},
+         {"rmse", figure(paired_at[h].skill)},
+         {"interval", bounds(paired_at[h].low, paired_at[h].high)}});
+}
 namespace {
 
 /// Mean over the horizons that have targets.
