@@ -2,6 +2,8 @@
 forecasts."""
 
 import os
+import signal
+import time
 import unittest
 import warnings
 
@@ -85,6 +87,17 @@ class Files(LoadsJson, support.ProgramTest):
                     self.assertAlmostEqual(entry[measure][name], value, delta=1e-6 * max(1 if measure == "acc" else 0, scale),
                                            msg=f"{measure} of {name} at step {h + 1}")
 
+    def hold_intervals_of_leads(self, found):
+        """They hold the errors that they are of, and are not all the same."""
+        validated = found["skill"]["validated"]
+        for entry, paired in zip(found["horizons"], validated["horizons"], strict=True):
+            bounds, rmse = entry["interval"]["rmse"], entry["rmse"]["model"]
+            self.assertTrue(bounds["low"] < rmse < bounds["high"], entry)
+            self.assertEqual(paired["step"], entry["step"])
+            self.assertAlmostEqual(paired["rmse"], 1 - rmse / entry["rmse"][validated["baseline"]], 9)
+            self.assertTrue(paired["interval"]["low"] <= paired["rmse"] <= paired["interval"]["high"], paired)
+        self.assertEqual(len({entry["interval"]["rmse"]["low"] for entry in found["horizons"]}), len(found["horizons"]))
+
     def hold_maps(self, data, maps, variable):
         """Maps of the model, by node."""
         f, o, b, c = (data[variable + name].transpose("lead", "init_time", ...).values.astype(float)
@@ -108,7 +121,7 @@ class Files(LoadsJson, support.ProgramTest):
                 self.assertAlmostEqual(maps[variable + "_acc"].values[(0, *place)], expected, delta=1e-4)
 
 
-class Grid(Files):
+class Grid(Files, support.LiveTest):
 
     @classmethod
     def setUpClass(cls):
@@ -145,6 +158,7 @@ class Grid(Files):
                 with xarray.open_dataset(self.path("pacific.nc")) as series:
                     numpy.testing.assert_array_equal(series.sst.sel(time=data.valid_time).values, data.sst_observation.values)
                 self.hold_scores(data, found, "sst")
+                self.hold_intervals_of_leads(found)
                 self.hold_maps(data, maps, "sst")
                 if one is None:
                     one = data, maps
@@ -309,6 +323,30 @@ class Grid(Files):
         found = self.load("again/evaluation.json", "evaluation.schema.json")
         self.assertEqual(found["intervals"]["validation_origins"], 10)
         self.succeed(2, "forecast", "again", "--steps", "3", "--intervals", "90")
+
+    def test_killed_while_it_writes(self):
+        """Nothing has the name before it is whole, and the next start removes what is left."""
+        run = self.trained()
+        self.evaluated(2, "--hindcasts", "whole.nc")
+        parts = lambda: [name for name in os.listdir(self.folder) if name.startswith("killed.nc.") and name.endswith(".part")]
+        for _ in range(20):
+            process = self.launch([support.mpiexec, "-n", "2", support.rossby, "evaluate", run, "-o", "killed.json", "--hindcasts", "killed.nc"])
+            while process.poll() is None and not parts():
+                time.sleep(0.002)
+            for pid in self.ranks(process):
+                os.kill(pid, signal.SIGKILL)
+            process.wait(timeout=60)
+            if parts():
+                break
+            if os.path.exists(self.path("killed.nc")):  # it was quicker
+                os.remove(self.path("killed.nc"))
+        self.assertEqual(len(parts()), 1)
+        self.assertFalse(os.path.exists(self.path("killed.nc")))
+        self.write("killed.nc.x7.part", "of somebody else")
+        self.write(f"killed.nc.{os.getpid()}.part", "of a process that lives")
+        self.evaluated(2, "--hindcasts", "killed.nc")
+        self.assertEqual(sorted(parts()), sorted(["killed.nc.x7.part", f"killed.nc.{os.getpid()}.part"]))
+        xarray.testing.assert_identical(self.dataset("killed.nc"), self.dataset("whole.nc"))
 
     def test_bad_options(self):
         run = self.trained()

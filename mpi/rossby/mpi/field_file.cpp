@@ -1,10 +1,15 @@
 #include "rossby/mpi/field_file.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <string>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
@@ -19,6 +24,33 @@ namespace rossby {
 namespace {
 
 constexpr float missing_value = std::numeric_limits<float>::quiet_NaN();
+
+/// Whether a process of this machine runs: one that has ended, and that nobody has waited for, does not.
+bool runs(int process) {
+  if (::kill(process, 0) != 0 && errno == ESRCH) return false;
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string stat;
+  std::getline(file, stat);
+  const auto name_end = stat.rfind(") ");
+  return name_end == std::string::npos || stat.compare(name_end + 2, 1, "Z") != 0;
+}
+
+/// Removes what processes of this machine that were killed have left of earlier files of this name
+/// (temporary_name): it may be large.
+void remove_leftovers(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string start = file.filename().string() + ".", end = ".part";
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(end) || name.size() <= start.size() + end.size())
+      continue;
+    const std::string process = name.substr(start.size(), name.size() - start.size() - end.size());
+    if (process.size() > 9 || process.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!runs(std::stoi(process))) std::filesystem::remove(entry.path(), code);
+  }
+}
 
 }  // namespace
 
@@ -140,6 +172,7 @@ void FieldFile::Impl::create() {
   offsets_.resize(layout_.space.variables.size());
   agree(comm_, [&] {
     if (!first) return;
+    remove_leftovers(path_);
     layout_ = create_field_file(temporary_, path_, layout_);
     file_ = state::open_file_to_write(temporary_);
     for (const SeriesVariable& field : layout_.space.variables)
