@@ -233,6 +233,86 @@ TEST(DirectLinear, BothFormsOfTheCrossRegressionAgree) {
   EXPECT_GT(std::abs(primal[0]), 1e-3);
 }
 
+/// Two patterns of all nodes with noise of deviation 0.2; half of the values are missing, those of node 6
+/// always.
+Series patterns(bool complete) {
+  Series series(steps, nodes, 2);
+  const Random random(3, "patterns");
+  for (Index t = 0; t < steps; ++t) {
+    const Random draw = random.at(static_cast<std::uint64_t>(t));
+    for (Index i = 0; i < nodes; ++i)
+      for (Index f = 0; f < 2; ++f) {
+        const auto c = static_cast<std::uint64_t>(2 * i + f);
+        const double x = draw.normal(50) + (i % 2 == 0 ? 1 : -1) * draw.normal(51) + 0.2 * draw.normal(c);
+        const bool seen = complete || (i != 6 && draw.uniform(100 + c) > 0.5);
+        series.at(t, i, f) = seen ? static_cast<float>(x * static_cast<double>(i + 1)) : nan;
+      }
+  }
+  return series;
+}
+
+TEST(DirectLinear, FillsMissingAnomaliesFromOtherNodes) {
+  const Series truth = patterns(true), series = patterns(false);
+  OneRankReducer one;
+  const AnomalySeries whole = AnomalySeries::of(series, {}, parts(), axis(), {}, one);
+  double left = 0, all = 0;
+  for (Index t = 0; t < steps; ++t)
+    for (Index i = 0; i < 6; ++i) {
+      const float x = series.at(t, i, 0), filled = whole.filled_full.at(t, i, 0);
+      ASSERT_TRUE(std::isfinite(filled));
+      if (!std::isnan(x)) {
+        EXPECT_EQ(filled, whole.full.at(t, i, 0));
+        continue;
+      }
+      const double scale = static_cast<double>(i + 1),
+                   expected = static_cast<double>(truth.at(t, i, 0)) / scale;
+      left += std::pow(static_cast<double>(filled) / scale - expected, 2);
+      all += expected * expected;
+    }
+  // Three other nodes are seen in the mean, often both patterns.
+  EXPECT_LT(left, 0.35 * all);
+  for (Index t = 0; t < steps; ++t) EXPECT_EQ(whole.filled_full.at(t, 6, 0), 0) << "never seen";
+
+  const std::vector<Index> begin = {0, 3, 3, nodes};
+  ThreadRanks ranks(3);
+  ranks.run([&](int rank, Reducer& reducer) {
+    const Index first = begin[static_cast<std::size_t>(rank)],
+                last = begin[static_cast<std::size_t>(rank) + 1];
+    const AnomalySeries part =
+        AnomalySeries::of(rows_of(series, first, last), {}, parts(), axis(), {}, reducer);
+    for (Index t = 0; t < steps; ++t)
+      for (Index i = first; i < last; ++i)
+        for (Index f = 0; f < 2; ++f)
+          EXPECT_NEAR(part.filled_full.at(t, i - first, f), whole.filled_full.at(t, i, f), 1e-4);
+  });
+  const AnomalySeries complete = AnomalySeries::of(truth, {}, parts(), axis(), {}, one);
+  EXPECT_EQ(complete.filled_full.steps, 0) << "nothing to fill: no copies";
+}
+
+TEST(DirectLinear, FindsATrendBehindTheTrainingPartAlone) {
+  constexpr Index days = 1300;
+  const TimeAxis time = TimeAxis::regular(days, "days since 2001-01-01", 0, 1);
+  const Random random(5, "warming");
+  Series series(days, 3, 1);
+  for (Index t = 0; t < days; ++t)
+    for (Index i = 0; i < 3; ++i) {
+      const double year = static_cast<double>(t) / 365.25;
+      series.at(t, i, 0) =
+          static_cast<float>(4 * std::cos(2 * std::numbers::pi * year) + 2 * year +
+                             random.at(static_cast<std::uint64_t>(t)).normal(static_cast<std::uint64_t>(i)));
+    }
+  OneRankReducer reducer;
+  const auto remark = [&](const Split& split) {
+    const auto baseline = make_direct_ar(settings(), time);
+    baseline->fit(series, split, reducer);
+    return baseline->remark();
+  };
+  const std::string behind = remark(make_split(days, {.train = "900", .validation = "200"})),
+                    held_out = remark(make_split(days, {.train = "1100", .folds = 4, .fold = 1}));
+  EXPECT_NE(behind.find("harmonics) and a linear trend; RMSE"), std::string::npos) << behind;
+  EXPECT_EQ(held_out.find("trend"), std::string::npos) << held_out;
+}
+
 TEST(DirectLinear, LagsDoNotReachOverGaps) {
   Series series = waves();
   std::vector<double> hours;
@@ -251,7 +331,7 @@ TEST(DirectLinear, LagsDoNotReachOverGaps) {
   std::vector<float> before(horizons), after(horizons);
   own.forecasts(0, 1, lags, origin, before, {});
   AnomalySeries changed = AnomalySeries::of(series, {}, split, time, spec, reducer);
-  for (Index t = 290; t < 300; ++t) changed.full.at(t, 0, 0) += 100;
+  for (Index t = 290; t < 300; ++t) changed.full.at(t, 0, 0) += 100, changed.filled_full.at(t, 0, 0) += 100;
   const OwnRegression same(changed, split, time, CycleKind::none, horizons, 1, reducer);
   same.forecasts(0, 1, lags, origin, after, {});
   EXPECT_EQ(before, after);

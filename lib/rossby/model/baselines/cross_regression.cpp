@@ -31,9 +31,8 @@ CrossRegression::CrossRegression(const AnomalySeries& anomalies, std::span<const
   std::vector<double> squares(place(rows) + 1), number(place(rows) + 1);
   for (const Index t : steps_)
     for (Index i = 0; i < rows; ++i) {
-      const float x = value(anomalies.training, t, i);
-      if (std::isnan(x)) continue;
-      squares[place(i)] += static_cast<double>(x) * static_cast<double>(x);
+      const auto x = static_cast<double>(value(anomalies.known(true), t, i));
+      squares[place(i)] += x * x;
       number[place(i)] += 1;
     }
   for (Index i = 0; i < rows; ++i) squares.back() += squares[place(i)], number.back() += number[place(i)];
@@ -48,9 +47,9 @@ CrossRegression::CrossRegression(const AnomalySeries& anomalies, std::span<const
 }
 
 std::vector<double> CrossRegression::products(std::span<const Index> origins, Reducer& reducer) const {
-  if (primal_) return gathered(anomalies_->full, origins, reducer);
+  if (primal_) return gathered(anomalies_->known(false), origins, reducer);
   std::vector<double> result(origins.size() * steps_.size());
-  add_products(anomalies_->full, origins, result);
+  add_products(anomalies_->known(false), origins, result);
   reducer.sum(std::span<double>(result));
   return result;
 }
@@ -82,14 +81,13 @@ std::vector<double> CrossRegression::right_hand_sides(std::span<const double> ta
 }
 
 std::vector<double> CrossRegression::training_regressors(Reducer& reducer) const {
-  return primal_ ? gathered(anomalies_->training, steps_, reducer) : std::vector<double>();
+  return primal_ ? gathered(anomalies_->known(true), steps_, reducer) : std::vector<double>();
 }
 
-/// This rank's regressor at a step and lag, scaled; 0 if missing.
+/// This rank's regressor at a step and lag, scaled; 0 before the series.
 double CrossRegression::regressor(const Series& series, Index t, Index lag, Index row) const {
   if (t < lag) return 0;
-  const float x = value(series, t - lag, row);
-  return std::isnan(x) ? 0 : static_cast<double>(x) * scale_[place(row)];
+  return static_cast<double>(value(series, t - lag, row)) * scale_[place(row)];
 }
 
 /// Regressors of all nodes (origins, lags·nodes), those of this rank at their place, summed over ranks.
@@ -119,7 +117,7 @@ void CrossRegression::add_products(const Series& series, std::span<const Index> 
             out[q * place(count) + place(i)] = regressor(from, at[q], l, first + i);
       };
       pack(series, origins, a);
-      pack(anomalies_->training, steps_, b);
+      pack(anomalies_->known(true), steps_, b);
       if (origins.empty() || steps_.empty()) return;
       cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(origins.size()),
                   static_cast<int>(steps_.size()), static_cast<int>(count), 1.0, a.data(),
@@ -132,7 +130,7 @@ void CrossRegression::make_gram(Reducer& reducer) {
   const Index n = size();
   gram_.assign(place(n * n), 0.0);
   if (!primal_) {
-    add_products(anomalies_->training, steps_, gram_);
+    add_products(anomalies_->known(true), steps_, gram_);
     reducer.sum(std::span<double>(gram_));
     return;
   }
@@ -140,7 +138,7 @@ void CrossRegression::make_gram(Reducer& reducer) {
   for (std::size_t first = 0; first < steps_.size(); first += at_once) {
     const std::span<const Index> part =
         std::span<const Index>(steps_).subspan(first, std::min(at_once, steps_.size() - first));
-    const std::vector<double> all = gathered(anomalies_->training, part, reducer);
+    const std::vector<double> all = gathered(anomalies_->known(true), part, reducer);
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(n), static_cast<int>(n),
                 static_cast<int>(part.size()), 1.0, all.data(), static_cast<int>(n), all.data(),
                 static_cast<int>(n), 1.0, gram_.data(), static_cast<int>(n));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Index block_of_rows = 64;  // solved for at once
 constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
-constexpr Index ridge_lags[] = {1, 3};
+constexpr Index ridge_lags[] = {1, 2, 3, 6};
 
 std::size_t place(Index i) {
   return static_cast<std::size_t>(i);
@@ -51,12 +51,14 @@ class DirectLinear final : public Baseline {
     const bool lent = split.validation.empty();
     origins_ = shorter.origins(Role::validation, leads());
     choose_cycle(series, shorter, reducer);
-    fit_about(cycle_, series, shorter, reducer);
+    fit_about(about_, series, shorter, reducer);
     if (kind_ == Kind::ridge) choose_cross(reducer);
-    if (lent) fit_about(cycle_, series, split, reducer);
-    remark_ = fmt::format("{}: {}; RMSE of {} by cycle: {}", name(),
-                          cycle_.kind == CycleKind::none ? "about the mean"
-                                                         : fmt::format("about the cycle {}", text_of(cycle_)),
+    if (lent) fit_about(about_, series, split, reducer);
+    const bool bare = about_.cycle.kind == CycleKind::none;
+    remark_ = fmt::format("{}: about {}; RMSE of {} by cycle: {}", name(),
+                          !bare          ? "the cycle " + text_of(about_)
+                          : about_.trend ? "a linear trend"
+                                         : "the mean",
                           lent ? "the last fifth of the training part" : "the validation part", tried_);
   }
 
@@ -104,35 +106,34 @@ class DirectLinear final : public Baseline {
   [[nodiscard]] Index features() const { return anomalies_->full.features; }
 
   /// The cycles that are tried, simple ones first.
-  [[nodiscard]] std::vector<CycleSpec> candidates() const {
-    std::vector<CycleSpec> all;
+  [[nodiscard]] std::vector<AnomalySpec> candidates() const {
+    std::vector<AnomalySpec> all;
     for (const CycleKind kind : all_cycle_kinds)
       for (const Index harmonics :
            kind == CycleKind::day_of_year ? std::vector<Index>{1, 2, 3} : std::vector<Index>{1}) {
-        CycleSpec& spec = all.emplace_back(settings_.anomalies.cycle);
-        spec.kind = kind;
-        spec.harmonics = harmonics;
+        AnomalySpec& spec = all.emplace_back(settings_.anomalies);
+        spec.cycle.kind = kind;
+        spec.cycle.harmonics = harmonics;
       }
     return all;
   }
 
-  static std::string text_of(const CycleSpec& cycle) {
-    const std::string name(name_of(cycle.kind));
-    return cycle.kind == CycleKind::day_of_year ? fmt::format("{} ({} harmonics)", name, cycle.harmonics)
-                                                : name;
+  static std::string text_of(const AnomalySpec& spec) {
+    std::string name(name_of(spec.cycle.kind));
+    if (spec.cycle.kind == CycleKind::day_of_year)
+      name += fmt::format(" ({} harmonics)", spec.cycle.harmonics);
+    return spec.trend ? name + " and a linear trend" : name;
   }
 
-  void fit_about(const CycleSpec& cycle, const Series& series, const Split& split, Reducer& reducer) {
-    AnomalySpec spec = settings_.anomalies;
-    spec.cycle = cycle;
+  void fit_about(const AnomalySpec& spec, const Series& series, const Split& split, Reducer& reducer) {
     auto anomalies = std::make_unique<AnomalySeries>(
-        AnomalySeries::of(series, settings_.centers, split, *axis_, spec, reducer));
+        AnomalySeries::of(series, settings_.centers, split, *axis_, spec, reducer, kind_ != Kind::cycle));
     crosses_.clear();
     own_.reset();
     anomalies_ = std::move(anomalies);
     if (kind_ == Kind::cycle) return;
-    own_ = std::make_unique<OwnRegression>(*anomalies_, split, *axis_, cycle.kind, leads(), settings_.threads,
-                                           reducer);
+    own_ = std::make_unique<OwnRegression>(*anomalies_, split, *axis_, spec.cycle.kind, leads(),
+                                           settings_.threads, reducer);
     training_.clear();
     for (const Index t : own_->training_origins(leads())) {
       bool all = true;
@@ -146,34 +147,43 @@ class DirectLinear final : public Baseline {
   }
 
   /// The cycle about which forecasts have the smallest error, and the own regressions of each lead about it.
+  /// With a linear trend if that helps steps behind the training part: between training steps it would be
+  /// known.
   void choose_cycle(const Series& series, const Split& split, Reducer& reducer) {
-    constexpr double margin = 0.002;  // by which a cycle has to beat a simpler one
     double best = std::numeric_limits<double>::infinity();
-    bool any = false;
     tried_.clear();
-    for (const CycleSpec& cycle : candidates()) {
-      std::vector<OwnChoice> choices(place(leads()));
-      double mean = 0;
-      try {
-        const Kind asked = std::exchange(kind_, kind_ == Kind::ridge ? Kind::ar : kind_);
-        const struct Back {
-          Kind& kind;
-          Kind asked;
-          ~Back() { kind = asked; }
-        } back{kind_, asked};
-        fit_about(cycle, series, split, reducer);
-        mean = kind_ == Kind::cycle ? anomaly_error(reducer) : regression_error(choices, reducer);
-      } catch (const UserError&) {  // of all ranks alike: the axis has no such cycle
-        if (cycle.kind == CycleKind::none) throw;
-        continue;
-      }
-      tried_ += fmt::format("{}{} {:.4g}", tried_.empty() ? "" : ", ", text_of(cycle), mean);
-      if (any && !(mean < (1 - margin) * best)) continue;
-      any = true;
-      best = mean;
-      cycle_ = cycle;
-      own_choices_ = std::move(choices);
+    for (const AnomalySpec& spec : candidates()) try_about(spec, best, series, split, reducer);
+    if (about_.trend || kind_ == Kind::cycle || split.validation.first < split.train.last) return;
+    AnomalySpec with_trend = about_;
+    with_trend.trend = true;
+    try_about(with_trend, best, series, split, reducer);
+  }
+
+  /// Keeps `spec` if its error beats the best one so far clearly.
+  void try_about(const AnomalySpec& spec, double& best, const Series& series, const Split& split,
+                 Reducer& reducer) {
+    constexpr double margin = 0.002;  // by which a cycle has to beat a simpler one
+    std::vector<OwnChoice> choices(place(leads()));
+    double mean = 0;
+    try {
+      const Kind asked = std::exchange(kind_, kind_ == Kind::ridge ? Kind::ar : kind_);
+      const struct Back {
+        Kind& kind;
+        Kind asked;
+        ~Back() { kind = asked; }
+      } back{kind_, asked};
+      fit_about(spec, series, split, reducer);
+      mean = kind_ == Kind::cycle ? anomaly_error(reducer) : regression_error(choices, reducer);
+    } catch (const UserError&) {  // of all ranks alike: the axis has no such cycle
+      if (tried_.empty()) throw;
+      return;
     }
+    const bool first = tried_.empty();
+    tried_ += fmt::format("{}{} {:.4g}", first ? "" : ", ", text_of(spec), mean);
+    if (!first && !(mean < (1 - margin) * best)) return;
+    best = mean;
+    about_ = spec;
+    own_choices_ = std::move(choices);
   }
 
   /// Root mean square of the anomalies of all targets.
@@ -345,7 +355,7 @@ class DirectLinear final : public Baseline {
   BaselineSettings settings_;
   const TimeAxis* axis_;
   std::vector<Index> origins_;  // of the part that decides
-  CycleSpec cycle_;
+  AnomalySpec about_;
   std::vector<OwnChoice> own_choices_;      // of leads
   std::vector<CrossChoice> cross_choices_;  // of leads
   std::unique_ptr<AnomalySeries> anomalies_;

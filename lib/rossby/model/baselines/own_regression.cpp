@@ -84,40 +84,8 @@ std::vector<std::vector<Index>> seasons_of(const TimeAxis& axis, CycleKind cycle
 
 }  // namespace
 
-AnomalySeries AnomalySeries::of(const Series& series, std::span<const double> centers, const Split& split,
-                                const TimeAxis& axis, const AnomalySpec& spec, Reducer& reducer) {
-  AnomalySeries made;
-  const std::vector<Index> steps = split.training_steps();
-  const Index width = series.rows * series.features;
-  for (Series* copy : {&made.training, &made.full}) {
-    *copy = Series(series.steps, series.rows, series.features);
-    std::copy(series.values.begin(), series.values.end(), copy->values.begin());
-  }
-  AnomalyMap::Training data;
-  data.rows = series.rows;
-  data.features = series.features;
-  data.steps = data.own = steps;
-  data.at = [&](Index t) { return series.at(t); };
-  data.centers = centers;
-  std::vector<AnomalyMap::View> without, others;
-  for (Index t = 0; t < series.steps; ++t) {
-    (split.is_training(t) ? without : others).push_back({t, made.training.values.data() + t * width});
-    others.push_back({t, made.full.values.data() + t * width});
-  }
-  made.map = AnomalyMap::fit(data, axis, spec, without, others, reducer);
-  made.mean.assign(place(width), 0.0);
-  if (spec.cycle.kind != CycleKind::none) return made;
-  made.mean = training_means(made.full, steps, reducer);
-  for (Series* copy : {&made.training, &made.full})
-    for (Index t = 0; t < series.steps; ++t)
-      for (Index c = 0; c < width; ++c)
-        copy->values[t * width + c] =
-            static_cast<float>(static_cast<double>(copy->values[t * width + c]) - made.mean[place(c)]);
-  return made;
-}
-
 struct OwnRegression::Column {
-  std::vector<double> x;      // (T), 0 where missing
+  std::vector<double> x;      // (T), filled where missing
   std::vector<double> means;  // (T, halflives)
   std::vector<double> rows;   // (origins, regressors), of the call at hand
   std::vector<double> gram, right;
@@ -221,19 +189,19 @@ OwnRegression::OwnRegression(const AnomalySeries& anomalies, const Split& split,
 }
 
 void OwnRegression::load(Index column, bool training, Column& work) const {
-  const Series& from = training ? anomalies_->training : anomalies_->full;
+  const Series &from = training ? anomalies_->training : anomalies_->full,
+               &known = anomalies_->known(training);
   const Index width = columns(), spans = std::ssize(halflives_);
   work.x.resize(place(from.steps));
   work.means.resize(place(from.steps * spans));
   constexpr double prior = 2;  // values of 0 before the first
   std::vector<double> sum(place(spans)), number(place(spans));
   for (Index t = 0; t < from.steps; ++t) {
-    const float value = from.values[t * width + column];
-    const bool seen = !std::isnan(value);
-    work.x[place(t)] = seen ? static_cast<double>(value) : 0;
+    const bool seen = !std::isnan(from.values[t * width + column]);
+    work.x[place(t)] = static_cast<double>(known.values[t * width + column]);
     for (Index k = 0; k < spans; ++k) {
       const double keep = std::exp2(-1 / halflives_[place(k)]);
-      sum[place(k)] = keep * sum[place(k)] + work.x[place(t)];
+      sum[place(k)] = keep * sum[place(k)] + (seen ? work.x[place(t)] : 0);
       number[place(k)] = keep * number[place(k)] + (seen ? 1 : 0);
       work.means[place(t * spans + k)] = sum[place(k)] / (number[place(k)] + prior);
     }

@@ -4,26 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "rossby/data/anomaly_map.hpp"
-#include "rossby/data/series.hpp"
 #include "rossby/data/split.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/io/cf_time.hpp"
+#include "rossby/model/baselines/anomaly_series.hpp"
 
 namespace rossby {
-
-/// A series as anomalies: what regressions are fitted on, and what forecasts start from.
-struct AnomalySeries {
-  AnomalyMap map;
-  std::vector<double> mean;  // (rows, features): subtracted beside what `map` does; 0 about a cycle
-  Series training;           // training steps about a cycle without the values of their own day or year
-  Series full;               // all steps about the cycle of the training part
-
-  /// About a cycle of `spec`, or about each node's training mean if there is none. `centers`: was subtracted
-  /// from the values. Throws UserError if the axis has no such cycle. Collective.
-  static AnomalySeries of(const Series& series, std::span<const double> centers, const Split& split,
-                          const TimeAxis& axis, const AnomalySpec& spec, Reducer& reducer);
-};
 
 /// Which regressors of a node are used, and how strongly its coefficients are pulled towards those of all
 /// nodes.
@@ -35,8 +21,8 @@ struct OwnChoice {
 };
 
 /// Direct regression of one node's anomaly `lead` steps ahead on its own past, coefficients by least squares
-/// over the training part, shrunk towards those of all nodes. A missing regressor counts as 0, a missing
-/// target is left out. Lags do not reach over a gap of the time axis.
+/// over the training part, shrunk towards those of all nodes. Regressors read AnomalySeries::known(), a
+/// missing target is left out. Lags do not reach over a gap of the time axis.
 class OwnRegression {
  public:
   /// `anomalies` outlives it. Sums over all nodes for leads 1, …, `leads`. Collective.

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rossby/data/anomaly_map.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/data/split.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/io/cf_time.hpp"
+
+namespace rossby {
+
+/// A series as anomalies: what regressions are fitted on, and what forecasts start from.
+struct AnomalySeries {
+  AnomalyMap map;
+  std::vector<double> mean;  // (rows, features): subtracted beside what `map` does; 0 about a cycle
+  Series training;           // training steps about a cycle without the values of their own day or year
+  Series full;               // all steps about the cycle of the training part
+  Series filled_training;    // without missing values (FactorModel); empty if no node has any
+  Series filled_full;
+
+  /// About a cycle of `spec`, or about each node's training mean if there is none. `centers`: was subtracted
+  /// from the values. `fill`: with series without missing values. Throws UserError if the axis has no such
+  /// cycle. Collective.
+  static AnomalySeries of(const Series& series, std::span<const double> centers, const Split& split,
+                          const TimeAxis& axis, const AnomalySpec& spec, Reducer& reducer, bool fill = true);
+
+  /// What regressors read, without missing values: of `training` or of `full`.
+  [[nodiscard]] const Series& known(bool of_training) const {
+    const Series& filled = of_training ? filled_training : filled_full;
+    return filled.steps > 0 ? filled : of_training ? training : full;
+  }
+};
+
+/// Factor analysis of one feature's anomalies: x(t) = Λ·m(t) + noise, with m(t) normal and a noise variance
+/// for each node, fitted by expectation maximisation to values of which some are missing (Rubin and Thayer,
+/// Psychometrika 47, 1982). A missing value has the mean that the values of other nodes at the same step give
+/// it. Loadings are pulled towards 0, so that unrelated nodes are filled with 0. Rows Λ are owned like those
+/// of the series; memory O(rows · modes²).
+class FactorModel {
+ public:
+  static constexpr Index most_modes = 8;
+  static constexpr Index most_steps = 4096;  // training steps: the last ones
+
+  /// `steps`: training steps of `series`. Collective.
+  FactorModel(const Series& series, std::span<const Index> steps, Index feature, Reducer& reducer);
+
+  /// Puts means in the place of the missing values of the feature in `series`, at all steps. Collective.
+  void fill(Series& series, Reducer& reducer) const;
+
+ private:
+  struct Posterior;  // of the factors of some steps
+  [[nodiscard]] Index packed() const { return modes_ * (modes_ + 1) / 2; }
+  void set_scale(const Series& series, std::span<const Index> steps, Reducer& reducer);
+  void start(const Series& series, std::span<const Index> steps, Reducer& reducer);
+  void improve(const Series& series, std::span<const Index> steps, Reducer& reducer);
+  [[nodiscard]] Posterior posterior(const Series& series, std::span<const Index> steps,
+                                    Reducer& reducer) const;
+
+  Index feature_, modes_ = 0;
+  std::vector<double> scale_;     // (rows): standard deviations
+  std::vector<double> loadings_;  // (rows, modes), of values over their scale
+  std::vector<double> noise_;     // (rows): variances
+};
+
+}  // namespace rossby
