@@ -190,7 +190,7 @@ TEST(DirectLinear, BothFormsOfTheCrossRegressionAgree) {
   // What is left of each target: here the node's next anomaly. (origins, rows) by a ridge relative to the
   // trace.
   const auto forecasts = [&](const AnomalySeries& anomalies, Reducer& reducer) {
-    const CrossRegression cross(anomalies, training, 0, 2, nullptr, reducer);
+    const CrossRegression cross(anomalies, training, 0, 2, false, nullptr, reducer);
     const Index rows = anomalies.full.rows;
     std::vector<double> targets;
     for (const Index t : training)

@@ -17,8 +17,8 @@ std::size_t place(Index i) {
 }  // namespace
 
 CrossRegression::CrossRegression(const AnomalySeries& anomalies, std::span<const Index> steps, Index feature,
-                                 Index lags, const SpdSolver* solver, Reducer& reducer)
-    : anomalies_(&anomalies), feature_(feature), lags_(lags) {
+                                 Index lags, bool own_period, const SpdSolver* solver, Reducer& reducer)
+    : anomalies_(&anomalies), feature_(feature), lags_(lags), own_period_(own_period) {
   const Index rows = anomalies.full.rows;
   double all = static_cast<double>(rows);
   reducer.sum(std::span<double>(&all, 1));
@@ -31,7 +31,7 @@ CrossRegression::CrossRegression(const AnomalySeries& anomalies, std::span<const
   std::vector<double> squares(place(rows) + 1), number(place(rows) + 1);
   for (const Index t : steps_)
     for (Index i = 0; i < rows; ++i) {
-      const auto x = static_cast<double>(value(anomalies.known(true), t, i));
+      const auto x = static_cast<double>(value(trained(), t, i));
       squares[place(i)] += x * x;
       number[place(i)] += 1;
     }
@@ -81,7 +81,7 @@ std::vector<double> CrossRegression::right_hand_sides(std::span<const double> ta
 }
 
 std::vector<double> CrossRegression::training_regressors(Reducer& reducer) const {
-  return primal_ ? gathered(anomalies_->known(true), steps_, reducer) : std::vector<double>();
+  return primal_ ? gathered(trained(), steps_, reducer) : std::vector<double>();
 }
 
 /// This rank's regressor at a step and lag, scaled; 0 before the series.
@@ -117,7 +117,7 @@ void CrossRegression::add_products(const Series& series, std::span<const Index> 
             out[q * place(count) + place(i)] = regressor(from, at[q], l, first + i);
       };
       pack(series, origins, a);
-      pack(anomalies_->known(true), steps_, b);
+      pack(trained(), steps_, b);
       if (origins.empty() || steps_.empty()) return;
       cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(origins.size()),
                   static_cast<int>(steps_.size()), static_cast<int>(count), 1.0, a.data(),
@@ -130,7 +130,7 @@ void CrossRegression::make_gram(Reducer& reducer) {
   const Index n = size();
   gram_.assign(place(n * n), 0.0);
   if (!primal_) {
-    add_products(anomalies_->known(true), steps_, gram_);
+    add_products(trained(), steps_, gram_);
     reducer.sum(std::span<double>(gram_));
     return;
   }
@@ -138,7 +138,7 @@ void CrossRegression::make_gram(Reducer& reducer) {
   for (std::size_t first = 0; first < steps_.size(); first += at_once) {
     const std::span<const Index> part =
         std::span<const Index>(steps_).subspan(first, std::min(at_once, steps_.size() - first));
-    const std::vector<double> all = gathered(anomalies_->known(true), part, reducer);
+    const std::vector<double> all = gathered(trained(), part, reducer);
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(n), static_cast<int>(n),
                 static_cast<int>(part.size()), 1.0, all.data(), static_cast<int>(n), all.data(),
                 static_cast<int>(n), 1.0, gram_.data(), static_cast<int>(n));

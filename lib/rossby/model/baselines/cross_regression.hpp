@@ -17,10 +17,11 @@ class CrossRegression {
   static constexpr Index most_primal = 1024;  // regressors
   static constexpr Index most_dual = 1024;    // training steps: the last ones
 
-  /// `anomalies` outlives it. `solver` knows how many rows come before this rank's; null: the primal form is
-  /// for one rank alone. Collective.
+  /// `anomalies` outlives it. `own_period`: trains on anomalies from the cycle of all training steps, and not
+  /// on those from a cycle without their own day or year. `solver` knows how many rows come before this
+  /// rank's; null: the primal form is for one rank alone. Collective.
   CrossRegression(const AnomalySeries& anomalies, std::span<const Index> steps, Index feature, Index lags,
-                  const SpdSolver* solver, Reducer& reducer);
+                  bool own_period, const SpdSolver* solver, Reducer& reducer);
 
   /// The training steps that it uses.
   [[nodiscard]] std::span<const Index> steps() const { return steps_; }
@@ -44,6 +45,7 @@ class CrossRegression {
                                                      std::span<const double> all) const;
 
  private:
+  [[nodiscard]] const Series& trained() const { return anomalies_->known(!own_period_); }
   [[nodiscard]] float value(const Series& series, Index t, Index row) const {
     return series.values[(t * series.rows + row) * series.features + feature_];
   }
@@ -55,6 +57,7 @@ class CrossRegression {
 
   const AnomalySeries* anomalies_;
   Index feature_, lags_;
+  bool own_period_;
   Index nodes_ = 0, first_ = 0;  // of all ranks; before this one
   bool primal_ = false;
   std::vector<Index> steps_;

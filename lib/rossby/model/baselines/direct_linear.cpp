@@ -20,15 +20,23 @@ namespace {
 
 constexpr Index block_of_rows = 64;  // solved for at once
 constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
-constexpr Index ridge_lags[] = {1, 2, 3, 6};
 
 std::size_t place(Index i) {
   return static_cast<std::size_t>(i);
 }
 
+/// Forms of the cross regression that are tried. With few periods a cycle without the own one is noisy, and
+/// all nodes share its noise.
+struct CrossForm {
+  Index lags;
+  bool own_period;  // trains on anomalies from the cycle of all training steps
+};
+constexpr CrossForm cross_forms[] = {{1, false}, {2, false}, {3, false}, {6, false},
+                                     {1, true},  {2, true},  {3, true},  {6, true}};
+
 /// Which cross regression corrects the own ones at a lead time.
 struct CrossChoice {
-  int lags = -1;   // place in ridge_lags; −1: none does
+  int form = -1;   // place in cross_forms; −1: none does
   int ridge = -1;  // place in ridges
 };
 
@@ -74,7 +82,7 @@ class DirectLinear final : public Baseline {
       const std::vector<double> products = cross->products(origins, reducer);
       regressors[key] = cross->training_regressors(reducer);
       for (const CrossChoice& choice : cross_choices_)
-        if (choice.lags == key.second && !weights.contains({key, choice.ridge}))
+        if (choice.form == key.second && !weights.contains({key, choice.ridge}))
           weights[{key, choice.ridge}] = cross->weights(ridges[choice.ridge], products);
     }
     Buffer<float> values(at_once * count * width);
@@ -99,7 +107,7 @@ class DirectLinear final : public Baseline {
   }
 
  private:
-  using Key = std::pair<Index, int>;  // feature, and place in ridge_lags
+  using Key = std::pair<Index, int>;  // feature, and place in cross_forms
 
   [[nodiscard]] Index leads() const { return settings_.horizons; }
   [[nodiscard]] Index rows() const { return anomalies_->full.rows; }
@@ -125,6 +133,11 @@ class DirectLinear final : public Baseline {
     return spec.trend ? name + " and a linear trend" : name;
   }
 
+  /// How many forms differ: without a cycle there is no own period.
+  static int forms_about(const AnomalySpec& spec) {
+    return static_cast<int>(std::size(cross_forms)) / (spec.cycle.kind == CycleKind::none ? 2 : 1);
+  }
+
   void fit_about(const AnomalySpec& spec, const Series& series, const Split& split, Reducer& reducer) {
     auto anomalies = std::make_unique<AnomalySeries>(
         AnomalySeries::of(series, settings_.centers, split, *axis_, spec, reducer, kind_ != Kind::cycle));
@@ -140,10 +153,12 @@ class DirectLinear final : public Baseline {
       for (Index h = 1; h < leads(); ++h) all = all && split.is_training(t + h);
       if (all) training_.push_back(t);
     }
-    for (int l = 0; kind_ == Kind::ridge && l < static_cast<int>(std::size(ridge_lags)); ++l)
+    const int forms = kind_ == Kind::ridge ? forms_about(spec) : 0;
+    for (int l = 0; l < forms; ++l)
       for (Index f = 0; f < series.features; ++f)
-        crosses_[{f, l}] = std::make_unique<CrossRegression>(*anomalies_, training_, f, ridge_lags[l],
-                                                             settings_.solver, reducer);
+        crosses_[{f, l}] =
+            std::make_unique<CrossRegression>(*anomalies_, training_, f, cross_forms[l].lags,
+                                              cross_forms[l].own_period, settings_.solver, reducer);
   }
 
   /// The cycle about which forecasts have the smallest error, and the own regressions of each lead about it.
@@ -223,7 +238,8 @@ class DirectLinear final : public Baseline {
   /// Lags and ridge of each lead, or no cross regression where the own regressions have the smaller error.
   void choose_cross(Reducer& reducer) {
     const Index count = std::ssize(origins_), width = rows() * features();
-    const auto kinds = static_cast<Index>(std::size(ridge_lags) * std::size(ridges)) + 1;
+    const int forms = forms_about(about_);
+    const auto kinds = forms * static_cast<Index>(std::size(ridges)) + 1;
     std::vector<double> errors(place(leads() * kinds));
     std::map<Key, std::vector<double>> regressors;
     std::map<Key, std::vector<std::vector<double>>> weights;  // of ridges
@@ -244,9 +260,12 @@ class DirectLinear final : public Baseline {
                 forecast[place(h * count + o)];
       }
       std::vector<double> correction;
-      for (int l = 0; l < static_cast<int>(std::size(ridge_lags)); ++l) {
+      std::map<std::pair<bool, std::size_t>, std::vector<float>> known;  // residuals
+      for (int l = 0; l < forms; ++l) {
         const CrossRegression& cross = *crosses_.at({f, l});
-        const std::vector<float> residuals = training_residuals(cross, f, first, some, 1, leads());
+        std::vector<float>& residuals = known[{cross_forms[l].own_period, cross.steps().size()}];
+        if (residuals.empty())
+          residuals = training_residuals(cross, cross_forms[l], f, first, some, 1, leads());
         for (Index h = 0; h < leads(); ++h) {
           const auto add = [&](Index kind) {
             for (Index k = 0; k < count * some; ++k) {
@@ -278,14 +297,16 @@ class DirectLinear final : public Baseline {
 
   /// What the own regressions leave of the training targets of some rows at leads from `lead` on, 0 if these
   /// are missing: (leads, steps, rows).
-  [[nodiscard]] std::vector<float> training_residuals(const CrossRegression& cross, Index f, Index first,
-                                                      Index some, Index lead, Index count) const {
+  [[nodiscard]] std::vector<float> training_residuals(const CrossRegression& cross, const CrossForm& form,
+                                                      Index f, Index first, Index some, Index lead,
+                                                      Index count) const {
     const Index steps = std::ssize(cross.steps());
     const std::span<const OwnChoice> choices =
         std::span<const OwnChoice>(own_choices_).subspan(place(lead - 1), place(count));
     std::vector<float> residuals(place(count * steps * some)), one(place(count * steps));
     for (Index j = 0; j < some; ++j) {
-      own_->training_residuals((first + j) * features() + f, lead, choices, cross.steps(), one);
+      own_->training_residuals((first + j) * features() + f, lead, choices, form.own_period, cross.steps(),
+                               one);
       for (Index k = 0; k < count * steps; ++k)
         residuals[place(k * some + j)] = std::isnan(one[place(k)]) ? 0 : one[place(k)];
     }
@@ -335,13 +356,14 @@ class DirectLinear final : public Baseline {
   void add_cross(Index h, Index count, const std::map<std::pair<Key, int>, std::vector<double>>& weights,
                  const std::map<Key, std::vector<double>>& regressors, float* out) const {
     const CrossChoice choice = cross_choices_[place(h - 1)];
-    if (choice.lags < 0) return;
+    if (choice.form < 0) return;
     std::vector<double> correction;
     for_blocks([&](Index f, Index first, Index some) {
-      const Key key{f, choice.lags};
+      const Key key{f, choice.form};
       const CrossRegression& cross = *crosses_.at(key);
       const std::vector<double> right = right_hand_sides(
-          cross, regressors.at(key), training_residuals(cross, f, first, some, h, 1), 0, some);
+          cross, regressors.at(key),
+          training_residuals(cross, cross_forms[choice.form], f, first, some, h, 1), 0, some);
       correction.assign(place(count * some), 0.0);
       add_product(weights.at({key, choice.ridge}), right, cross.size(), some, correction);
       for (Index o = 0; o < count; ++o)

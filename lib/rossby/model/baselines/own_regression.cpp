@@ -353,19 +353,22 @@ std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::v
 }
 
 void OwnRegression::training_residuals(Index column, Index first, std::span<const OwnChoice> choices,
-                                       std::span<const Index> origins, std::span<float> out) const {
-  Column work;
+                                       bool own_period, std::span<const Index> origins,
+                                       std::span<float> out) const {
+  Column work, known;
   load(column, true, work);
+  if (own_period) load(column, false, known);
+  const Series& from = own_period ? anomalies_->full : anomalies_->training;
   float* to = out.data();
   for (std::size_t k = 0; k < choices.size(); ++k) {
     const Index lead = first + static_cast<Index>(k);
     products(work, column, lead);
     const std::vector<double> b = coefficients(work, column, lead, choices[k]);
-    regressors(work, lead, origins, work.rows);
+    regressors(own_period ? known : work, lead, origins, work.rows);
     for (std::size_t q = 0; q < origins.size(); ++q) {
       const double forecast = std::inner_product(
           b.begin(), b.end(), work.rows.begin() + static_cast<Index>(q) * std::ssize(b), 0.0);
-      const float target = anomalies_->training.values[(origins[q] + lead) * columns() + column];
+      const float target = from.values[(origins[q] + lead) * columns() + column];
       *to++ = static_cast<float>(static_cast<double>(target) - forecast);
     }
   }

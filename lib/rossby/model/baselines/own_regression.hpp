@@ -41,9 +41,9 @@ class OwnRegression {
     return origins_[static_cast<std::size_t>(lead - 1)];
   }
   /// What the regressions leave of the targets of one column (row·features + feature), for leads `first`,
-  /// first + 1, …, one a choice, at training origins by anomalies of the training part: out (leads, origins),
-  /// NaN if the target is missing.
-  void training_residuals(Index column, Index first, std::span<const OwnChoice> choices,
+  /// first + 1, …, one a choice, at training origins: out (leads, origins), NaN if the target is missing.
+  /// `own_period`: of anomalies from the cycle of all training steps, by the same coefficients.
+  void training_residuals(Index column, Index first, std::span<const OwnChoice> choices, bool own_period,
                           std::span<const Index> origins, std::span<float> out) const;
   /// Forecasts from any origins by anomalies of the whole series, for leads `first`, first + 1, …, one a
   /// choice: out (leads, origins). `variance`, if not empty: of the residuals of all training origins
