@@ -106,14 +106,14 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_cycle(const BaselineSettings& settings, const TimeAxis& axis);
 
 /// Direct regressions of anomalies, one for each horizon up to `settings.horizons`: of each node on its own
-/// past (OwnRegression). The cycle that anomalies are about, lags, further regressors and the pull of each
-/// horizon are those with the smallest error of the part that decides. Memory: two copies of the series.
-/// `axis` outlives it.
+/// past (OwnRegression). The cycle that anomalies are about, a linear trend, lags, further regressors and the
+/// pull of each horizon are those with the smallest error of the part that decides. Missing values are filled
+/// (FactorModel). Memory: two copies of the series, four if values are missing. `axis` outlives it.
 [[nodiscard]] std::unique_ptr<Baseline> make_direct_ar(const BaselineSettings& settings,
                                                        const TimeAxis& axis);
 
-/// The same, and what that leaves by ridge regression on the anomalies of all nodes at 1 or 3 lags; these and
-/// λ of each horizon are chosen alike. In primal form for up to 1024 regressors, else in dual form of the
+/// The same, and what that leaves by ridge regression on the anomalies of all nodes at 1, 2, 3 or 6 lags;
+/// these and λ of each horizon are chosen alike. In primal form for up to 1024 regressors, else in dual form of the
 /// last 1024 training steps.
 [[nodiscard]] std::unique_ptr<Baseline> make_direct_ridge(const BaselineSettings& settings,
                                                           const TimeAxis& axis);
