@@ -101,8 +101,8 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings);
 
 /// The cycle of data.cycle that has the smallest error of the validation part, or each node's mean: of the
-/// training part, shrunk and smoothed (AnomalyMap). Without a validation part the last fifth of the training
-/// part decides. `axis` outlives it.
+/// training part, shrunk and smoothed (AnomalyMap). Without a validation part five blocked folds
+/// of the training part decide. `axis` outlives it.
 [[nodiscard]] std::unique_ptr<Baseline> make_cycle(const BaselineSettings& settings, const TimeAxis& axis);
 
 /// Direct regressions of anomalies, one for each horizon up to `settings.horizons`: of each node on its own
@@ -113,8 +113,8 @@ struct BaselineSettings {
                                                        const TimeAxis& axis);
 
 /// The same, and what that leaves by ridge regression on the anomalies of all nodes at 1, 2, 3 or 6 lags;
-/// these and λ of each horizon are chosen alike. In primal form for up to 1024 regressors, else in dual form of the
-/// last 1024 training steps.
+/// these and λ of each horizon are chosen alike. In primal form for up to 1024 regressors, else in dual form
+/// of the last 1024 training steps.
 [[nodiscard]] std::unique_ptr<Baseline> make_direct_ridge(const BaselineSettings& settings,
                                                           const TimeAxis& axis);
 

@@ -12,6 +12,7 @@
 #include "rossby/data/anomalies.hpp"
 #include "rossby/model/baselines/baselines.hpp"
 #include "rossby/model/baselines/cross_regression.hpp"
+#include "rossby/model/baselines/deciding_splits.hpp"
 #include "rossby/model/baselines/own_regression.hpp"
 #include "rossby/tensor/buffer.hpp"
 
@@ -19,6 +20,8 @@ namespace rossby {
 namespace {
 
 constexpr Index block_of_rows = 64;  // solved for at once
+constexpr Index folds = 5;           // that decide without a validation part
+constexpr double margin = 0.002;     // by which a cycle has to beat a simpler one
 constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
 
 std::size_t place(Index i) {
@@ -55,19 +58,18 @@ class DirectLinear final : public Baseline {
 
   void fit(const Series& series, const Split& split, Reducer& reducer) override {
     require(axis_->size() == series.steps, "the time axis is that of the series");
-    const Split shorter = deciding_split(split);
+    const std::vector<Split> deciding = deciding_splits(split, folds);
     const bool lent = split.validation.empty();
-    origins_ = shorter.origins(Role::validation, leads());
-    choose_cycle(series, shorter, reducer);
-    fit_about(about_, series, shorter, reducer);
-    if (kind_ == Kind::ridge) choose_cross(reducer);
-    if (lent) fit_about(about_, series, split, reducer);
+    choose_cycle(series, deciding, reducer);
+    if (kind_ != Kind::cycle) choose_trend(series, deciding_split(split), lent, reducer);
+    if (kind_ == Kind::ridge) choose_cross(series, deciding, reducer);
+    if (kind_ != Kind::ridge || lent) fit_about(about_, series, split, reducer);
     const bool bare = about_.cycle.kind == CycleKind::none;
     remark_ = fmt::format("{}: about {}; RMSE of {} by cycle: {}", name(),
                           !bare          ? "the cycle " + text_of(about_)
                           : about_.trend ? "a linear trend"
                                          : "the mean",
-                          lent ? "the last fifth of the training part" : "the validation part", tried_);
+                          lent ? "folds of the training part" : "the validation part", tried_);
   }
 
   void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer& reducer,
@@ -162,61 +164,65 @@ class DirectLinear final : public Baseline {
   }
 
   /// The cycle about which forecasts have the smallest error, and the own regressions of each lead about it.
-  /// With a linear trend if that helps steps behind the training part: between training steps it would be
-  /// known.
-  void choose_cycle(const Series& series, const Split& split, Reducer& reducer) {
-    double best = std::numeric_limits<double>::infinity();
+  void choose_cycle(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
+    best_ = std::numeric_limits<double>::infinity();
     tried_.clear();
-    for (const AnomalySpec& spec : candidates()) try_about(spec, best, series, split, reducer);
-    if (about_.trend || kind_ == Kind::cycle || split.validation.first < split.train.last) return;
-    AnomalySpec with_trend = about_;
-    with_trend.trend = true;
-    try_about(with_trend, best, series, split, reducer);
+    for (const AnomalySpec& spec : candidates()) try_about(spec, series, deciding, reducer);
+  }
+
+  /// A linear trend, if that helps steps behind the training part: between training steps it would be known.
+  void choose_trend(const Series& series, const Split& behind, bool lent, Reducer& reducer) {
+    if (about_.trend || behind.validation.first < behind.train.last) return;
+    const std::span<const Split> deciding(&behind, 1);
+    if (lent) {
+      std::vector<OwnChoice> choices;
+      best_ = error_about(about_, series, deciding, choices, reducer);
+    }
+    AnomalySpec spec = about_;
+    spec.trend = true;
+    try_about(spec, series, deciding, reducer);
   }
 
   /// Keeps `spec` if its error beats the best one so far clearly.
-  void try_about(const AnomalySpec& spec, double& best, const Series& series, const Split& split,
+  void try_about(const AnomalySpec& spec, const Series& series, std::span<const Split> deciding,
                  Reducer& reducer) {
-    constexpr double margin = 0.002;  // by which a cycle has to beat a simpler one
-    std::vector<OwnChoice> choices(place(leads()));
+    std::vector<OwnChoice> choices;
     double mean = 0;
     try {
-      const Kind asked = std::exchange(kind_, kind_ == Kind::ridge ? Kind::ar : kind_);
-      const struct Back {
-        Kind& kind;
-        Kind asked;
-        ~Back() { kind = asked; }
-      } back{kind_, asked};
-      fit_about(spec, series, split, reducer);
-      mean = kind_ == Kind::cycle ? anomaly_error(reducer) : regression_error(choices, reducer);
+      mean = error_about(spec, series, deciding, choices, reducer);
     } catch (const UserError&) {  // of all ranks alike: the axis has no such cycle
       if (tried_.empty()) throw;
       return;
     }
     const bool first = tried_.empty();
     tried_ += fmt::format("{}{} {:.4g}", first ? "" : ", ", text_of(spec), mean);
-    if (!first && !(mean < (1 - margin) * best)) return;
-    best = mean;
+    if (!first && !(mean < (1 - margin) * best_)) return;
+    best_ = mean;
     about_ = spec;
     own_choices_ = std::move(choices);
   }
 
-  /// Root mean square of the anomalies of all targets.
-  [[nodiscard]] double anomaly_error(Reducer& reducer) const {
-    double sums[] = {0, 0};
-    for (const Index origin : origins_)
-      for (Index c = 0; c < rows() * features(); ++c)
-        if (const double x = anomalies_->full.at(origin + 1)[c]; !std::isnan(x))
-          sums[0] += x * x, sums[1] += 1;
-    reducer.sum(sums);
-    return std::sqrt(sums[0] / std::max(sums[1], 1.0));
-  }
-
-  /// Mean over leads of the RMSE of the best choices.
-  double regression_error(std::vector<OwnChoice>& choices, Reducer& reducer) const {
-    std::vector<double> targets;
-    const std::vector<double> errors = own_->errors(origins_, targets, reducer);
-    const auto kinds = std::ssize(OwnRegression::choices());
+  /// Mean over leads of the RMSE of the best own regressions, or of the cycle alone.
+  double error_about(const AnomalySpec& spec, const Series& series, std::span<const Split> deciding,
+                     std::vector<OwnChoice>& choices, Reducer& reducer) {
+    const Kind asked = std::exchange(kind_, kind_ == Kind::ridge ? Kind::ar : kind_);
+    const struct Back {
+      Kind& kind;
+      Kind asked;
+      ~Back() { kind = asked; }
+    } back{kind_, asked};
+    const auto kinds = kind_ == Kind::cycle ? 1 : std::ssize(OwnRegression::choices());
+    std::vector<double> errors(place(leads() * kinds)), targets(place(leads()));
+    for (const Split& split : deciding) {
+      fit_about(spec, series, split, reducer);
+      const std::vector<Index> origins = split.origins(Role::validation, leads());
+      std::vector<double> number;
+      const std::vector<double> squares = kind_ == Kind::cycle ? anomaly_errors(origins, number, reducer)
+                                                               : own_->errors(origins, number, reducer);
+      for (std::size_t k = 0; k < squares.size(); ++k) errors[k] += squares[k];
+      for (std::size_t k = 0; k < number.size(); ++k) targets[k] += number[k];
+    }
+    choices.assign(place(leads()), OwnChoice{});
     double sum = 0;
     for (Index h = 0; h < leads(); ++h) {
       if (targets[place(h)] == 0) continue;
@@ -225,6 +231,22 @@ class DirectLinear final : public Baseline {
       sum += std::sqrt(*least / targets[place(h)]);
     }
     return sum / static_cast<double>(leads());
+  }
+
+  /// Σ squares and number of the anomalies of all targets, (leads).
+  [[nodiscard]] std::vector<double> anomaly_errors(std::span<const Index> origins,
+                                                   std::vector<double>& targets, Reducer& reducer) const {
+    std::vector<double> squares(place(leads()));
+    targets.assign(place(leads()), 0.0);
+    for (const Index origin : origins)
+      for (Index c = 0; c < rows() * features(); ++c)
+        if (const double x = anomalies_->full.at(origin + 1)[c]; !std::isnan(x))
+          squares[0] += x * x, targets[0] += 1;
+    reducer.sum(std::span<double>(squares));
+    reducer.sum(std::span<double>(targets));
+    std::fill(squares.begin() + 1, squares.end(), squares[0]);  // a cycle is as good at any lead
+    std::fill(targets.begin() + 1, targets.end(), targets[0]);
+    return squares;
   }
 
   /// Calls body(feature, first row, rows) for blocks of columns of one feature.
@@ -236,15 +258,32 @@ class DirectLinear final : public Baseline {
   }
 
   /// Lags and ridge of each lead, or no cross regression where the own regressions have the smaller error.
-  void choose_cross(Reducer& reducer) {
-    const Index count = std::ssize(origins_), width = rows() * features();
+  void choose_cross(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
+    const auto kinds = forms_about(about_) * static_cast<Index>(std::size(ridges)) + 1;
+    std::vector<double> errors(place(leads() * kinds));
+    for (const Split& split : deciding) {
+      fit_about(about_, series, split, reducer);
+      add_cross_errors(split.origins(Role::validation, leads()), errors, reducer);
+    }
+    reducer.sum(std::span<double>(errors));
+    cross_choices_.assign(place(leads()), CrossChoice{});
+    for (Index h = 0; h < leads(); ++h) {
+      const auto first = errors.begin() + h * kinds;
+      const auto least = static_cast<int>(std::min_element(first, first + kinds) - first);
+      constexpr int of_ridges = static_cast<int>(std::size(ridges));
+      if (least > 0) cross_choices_[place(h)] = {(least - 1) / of_ridges, (least - 1) % of_ridges};
+    }
+  }
+
+  /// Adds Σ squared errors of this rank's rows, (leads, no cross regression and then forms · ridges).
+  void add_cross_errors(std::span<const Index> origins, std::span<double> errors, Reducer& reducer) const {
+    const Index count = std::ssize(origins), width = rows() * features();
     const int forms = forms_about(about_);
     const auto kinds = forms * static_cast<Index>(std::size(ridges)) + 1;
-    std::vector<double> errors(place(leads() * kinds));
     std::map<Key, std::vector<double>> regressors;
     std::map<Key, std::vector<std::vector<double>>> weights;  // of ridges
     for (const auto& [key, cross] : crosses_) {
-      const std::vector<double> products = cross->products(origins_, reducer);
+      const std::vector<double> products = cross->products(origins, reducer);
       regressors[key] = cross->training_regressors(reducer);
       for (const double ridge : ridges) weights[key].push_back(cross->weights(ridge, products));
     }
@@ -252,11 +291,11 @@ class DirectLinear final : public Baseline {
       std::vector<float> left(place(leads() * count * some)), forecast(place(leads() * count));
       for (Index j = 0; j < some; ++j) {
         const Index c = (first + j) * features() + f;
-        own_->forecasts(c, 1, own_choices_, origins_, forecast, {});
+        own_->forecasts(c, 1, own_choices_, origins, forecast, {});
         for (Index h = 0; h < leads(); ++h)
           for (Index o = 0; o < count; ++o)
             left[place((h * count + o) * some + j)] =
-                anomalies_->full.values[(origins_[place(o)] + h + 1) * width + c] -
+                anomalies_->full.values[(origins[place(o)] + h + 1) * width + c] -
                 forecast[place(h * count + o)];
       }
       std::vector<double> correction;
@@ -285,14 +324,6 @@ class DirectLinear final : public Baseline {
         }
       }
     });
-    reducer.sum(std::span<double>(errors));
-    cross_choices_.assign(place(leads()), CrossChoice{});
-    for (Index h = 0; h < leads() && count > 0; ++h) {
-      const auto first = errors.begin() + h * kinds;
-      const auto least = static_cast<int>(std::min_element(first, first + kinds) - first);
-      constexpr int of_ridges = static_cast<int>(std::size(ridges));
-      if (least > 0) cross_choices_[place(h)] = {(least - 1) / of_ridges, (least - 1) % of_ridges};
-    }
   }
 
   /// What the own regressions leave of the training targets of some rows at leads from `lead` on, 0 if these
@@ -376,8 +407,8 @@ class DirectLinear final : public Baseline {
   Kind kind_;
   BaselineSettings settings_;
   const TimeAxis* axis_;
-  std::vector<Index> origins_;  // of the part that decides
   AnomalySpec about_;
+  double best_ = 0;                         // its error
   std::vector<OwnChoice> own_choices_;      // of leads
   std::vector<CrossChoice> cross_choices_;  // of leads
   std::unique_ptr<AnomalySeries> anomalies_;
