@@ -71,10 +71,10 @@ class Ensembles(GridFiles):
                     continue
                 off = (values[mine, h] - members[k, h])[numpy.argsort(quantile[mine])][:, ~numpy.isnan(members[k, h])]
                 self.assertGreater(numpy.diff(off, axis=0).min(), 0, "a larger quantile is a larger value at every node")
-        self.refuse(2, ["forecast", run, "--steps", "1", "--dressed", "5"], "--dressed is of averages alone")
-        self.refuse(2, ["forecast", "near", "--steps", "1", "--members", "--dressed", "5"], "name one of them")
+        self.refuse(2, ["forecast", run, "--steps", "1", "--dressed", "5"], "--dressed works only with averages")
+        self.refuse(2, ["forecast", "near", "--steps", "1", "--members", "--dressed", "5"], "Name one of them")
         os.remove(self.path("near/intervals.h5"))
-        self.refuse(2, ["forecast", "near", "--steps", "1", "--dressed", "5"], "intervals.h5: .*run rossby evaluate near")
+        self.refuse(2, ["forecast", "near", "--steps", "1", "--dressed", "5"], "intervals.h5: .*rossby evaluate near")
 
     def test_killed_while_it_writes(self):
         """Nothing has the name before it is whole, and the next start removes what is left."""
