@@ -211,6 +211,8 @@ class Windows(Runs):
         for evaluation in found:
             self.assertEqual(evaluation["data"]["origins"], len(all_origins))
             at = evaluation["quantiles"]["horizons"][0]
+            self.assertLess(at["not_above"][0], 0.3, "each level is trained on its own quantile")
+            self.assertGreater(at["not_above"][-1], 0.8)
             for share, (below, _, _) in zip(at["not_above"], sums):
                 self.assertAlmostEqual(share, below / count, 6)
             self.assertAlmostEqual(at["crps"], sum(w * loss for w, (_, loss, _) in zip(weights, sums)) / count, delta=1e-4 * at["crps"])
