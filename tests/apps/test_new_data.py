@@ -109,7 +109,7 @@ class NewData(Runs):
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             self.refuse(2, [*command, "-o", "no/such/folder/x"], "no/such/folder/x: cannot be written: no/such/folder: No such")
             # At once: the state, which is read after that, is not looked for.
-            self.refuse(2, [*command, "-o", "/dev/null", "--set", "data.file=gone.nc"], "/dev/null: cannot write this file: it is no regular")
+            self.refuse(2, [*command, "-o", "/dev/null", "--set", "data.file=gone.nc"], "/dev/null: cannot write this file: it is not a regular")
 
     def test_what_is_read_is_not_replaced(self):
         run = self.trained("reads")

@@ -99,7 +99,7 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
   for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     const bool has_value = fields.size() == 3;
     if (!has_value && (options.needs_value || fields.size() != 2))
-      user_error("{}:{}: the line has {} columns, but {} are expected", path, line, fields.size(),
+      user_error("{}:{}: the line has {} columns, but needs {}", path, line, fields.size(),
                  options.needs_value ? "source,destination,distance" : "source,destination[,weight]");
     const FileEdge edge{names.find(std::string(fields[0])), names.find(std::string(fields[1])),
                         has_value ? number(fields[2]).value_or(NAN) : 1};

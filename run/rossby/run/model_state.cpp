@@ -111,9 +111,8 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
     if (!metadata.is_object()) metadata = nlohmann::json::object();
     const Index nodes = metadata.value("nodes", domain_.nodes());
     if (nodes != domain_.nodes())
-      user_error("{}: has {} nodes{}, but {} was trained on {}. Train anew", domain_.info.path,
-                 domain_.nodes(), config_->data.nodes == "all" ? "" : " have a value at some step", path,
-                 nodes);
+      user_error("{}: {} nodes{}, but {} was trained on {}. Train anew", domain_.info.path, domain_.nodes(),
+                 config_->data.nodes == "all" ? "" : " have a value at some step", path, nodes);
     const std::string trained = metadata.value("training_hash", "");
     if (trained.empty() && other_file)
       fmt::print(

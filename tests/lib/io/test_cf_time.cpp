@@ -304,7 +304,7 @@ TEST(TimeAxis, Refusals) {
   EXPECT_HAS(refusal({0, 9.97e36}, "days since 1970-01-01"), "step 1 has no usable time");
   EXPECT_HAS(refusal({0}, "months since 1970-01-01"),
              "time unit \"months\" has no fixed length. Write dates");
-  EXPECT_HAS(refusal({0}, "degree"), "no time axis");
+  EXPECT_HAS(refusal({0}, "degree"), "not units of a time axis");
   EXPECT_HAS(refusal({0}, "days since yesterday"), "yesterday");
   EXPECT_HAS(refusal({0}, "days since 1970-13-01"), "1970-13-01");
   EXPECT_HAS(refusal({0}, "months since 1970-01-01", "noleap"), "in which all are alike (360_day)");
@@ -388,7 +388,8 @@ TEST(TimeAxis, StepsInATime) {
     EXPECT_NE(user_message([&] { (void)five.steps_in(text); }).find("a number and a unit"), std::string::npos)
         << text;
   for (const char* text : {"7 min", "nan min", "0 min", "-5 min", "1e300 min"})
-    EXPECT_NE(user_message([&] { (void)five.steps_in(text); }).find("one every 5 minutes"), std::string::npos)
+    EXPECT_NE(user_message([&] { (void)five.steps_in(text); }).find("one step every 5 minutes"),
+              std::string::npos)
         << text;
   EXPECT_NE(user_message([&] { (void)five.steps_in("1 month"); }).find("its step: 5 minutes"),
             std::string::npos);

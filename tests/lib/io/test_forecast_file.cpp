@@ -132,7 +132,7 @@ TEST(ForecastFiles, OfGridsWithMonths) {
   EXPECT_EQ(found, wanted);
   made.lat = {-10, 0, 11};
   EXPECT_HAS(user_message([&] { (void)ForecastFile::open(made.write(folder / "g.nc"), series); }),
-             "lat has 11 where");
+             "lat is 11, but in");
 }
 
 TEST(ForecastFiles, NodesAreMatchedByTheirNamesAndLeadsByTheirTimes) {
@@ -176,7 +176,7 @@ TEST(ForecastFiles, SayWhatIsWrong) {
   };
   Made made;
   made.names = {"a", "b", "a"};
-  EXPECT_HAS(message(made), "two nodes have the name \"a\"");
+  EXPECT_HAS(message(made), "two nodes have the id \"a\"");
   made.names = {"a", "b", "c"};
   made.units = "K";
   EXPECT_HAS(message(made), "is in \"K\", but in \"m\"");

@@ -133,8 +133,8 @@ TEST(EdgeTable, Refusals) {
   refuse("0,1,nan\n", "t.csv:1: \"nan\" is not a finite number");
   refuse("0,1,1e999\n", "is not a finite number");
   refuse("0,1,\n", "is not a finite number");
-  refuse("0,1\n", "t.csv:1: 2 columns; source,destination,distance is right", true);
-  refuse("0\n", "1 columns; source,destination[,weight] is right");
+  refuse("0,1\n", "t.csv:1: the line has 2 columns, but needs source,destination,distance", true);
+  refuse("0\n", "1 columns, but needs source,destination[,weight]");
   refuse("0,1,1,1\n", "4 columns");
   refuse("a,b,c\nd,e,f\n", "t.csv:2: \"d\"");
   refuse("0,b,1\n", "t.csv:1: \"b\"");

@@ -76,7 +76,9 @@ TEST(NodeValues, OfAnotherGridAreRefused) {
     return user_message([&] { (void)read_node_values(info, name, file.empty() ? "" : folder / file); });
   };
   EXPECT_NE(refusal("depth", "moved.nc").find("the grids differ"), std::string::npos);
-  EXPECT_NE(refusal("depth", "larger.nc").find("(lat = 3, lon = 3); (lat = 2, lon = 3)"), std::string::npos);
+  EXPECT_NE(refusal("depth", "larger.nc")
+                .find("(lat = 3, lon = 3), but needs those of the nodes, (lat = 2, lon = 3)"),
+            std::string::npos);
   EXPECT_NE(refusal("sst", "").find("has dimensions (time = 2, lat = 2, lon = 3)"), std::string::npos);
   EXPECT_NE(refusal("dept", "").find("did you mean depth?"), std::string::npos);
   std::ofstream(folder / "cells.csv") << "cell,depth\n0,1\n5,2\n6,3\n";

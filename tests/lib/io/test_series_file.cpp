@@ -289,7 +289,7 @@ TEST(SeriesFile, Refusals) {
 TEST(SeriesFile, MissingDamagedAndForeignFiles) {
   const TemporaryDirectory folder;
   EXPECT_HAS(user_message([&] { open(folder / "none.nc"); }), "no such file");
-  EXPECT_HAS(user_message([&] { open(folder.path()); }), "not a file");
+  EXPECT_HAS(user_message([&] { open(folder.path()); }), "not a Zarr store");
   EXPECT_HAS(user_message([&] { open(""); }), "data.file");
   EXPECT_HAS(user_message([&] { open("http://localhost/a.nc"); }), "no such file");
   std::ofstream(folder / "text.nc") << "not a NetCDF file, only words";

@@ -205,7 +205,7 @@ TEST_F(SeriesParts, FilesOfOtherSeriesAreRefused) {
   EXPECT_HAS(with({3, 4}), "2000-01-01 to 2000-01-04");
   EXPECT_HAS(with({0, 4}), "overlap in time") << "a copy";
   EXPECT_HAS(with({4, 4, "1"}), "its time has dates (days since 2000-01-01)");
-  EXPECT_HAS(with({4, 4, days, "att time calendar char noleap"}), "its calendar is noleap, that of");
+  EXPECT_HAS(with({4, 4, days, "att time calendar char noleap"}), "its calendar is noleap, but that of");
   EXPECT_HAS(with({4, 4, days, "att x units char \"\""}), "no unit");
   EXPECT_HAS(with({4, 4, days, "var y float time node"}), "several variables fit: x, y");
   EXPECT_HAS(with({4, 4, days, "", "K", "float", {7, 6, 5, 4}}), "time does not ascend");
@@ -216,7 +216,7 @@ TEST_F(SeriesParts, FilesOfOtherSeriesAreRefused) {
   const std::string head =
       "dim time 1\nvar time double time\natt time units char \"days since 2000-01-01\"\ndata time 9\n";
   EXPECT_HAS(other(head + "dim node 3\nvar z float time node\natt z units char K\ndata z 1 2 3\n"),
-             "its variable is z, that of");
+             "its variable is z, but that of");
   EXPECT_HAS(other(head + "dim node 4\nvar x float time node\natt x units char K\ndata x 1 2 3 4\n"),
              "4 nodes, but");
   EXPECT_HAS(

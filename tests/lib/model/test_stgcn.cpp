@@ -276,7 +276,7 @@ TEST(Stgcn, RefusesSettingsThatDoNotGoTogether) {
   EXPECT_HAS(refusal("block_channels = [4, 4]"), "model.block_channels has 2 numbers");
   EXPECT_HAS(refusal("", 12, Recompute::step), "train.recompute");
   EXPECT_HAS(refusal("diffusion_steps = 0"), "see no neighbours");
-  EXPECT_HAS(refusal("diffusion_steps = 1\ngraph_convolution = 'first_order'"), "leave the key out");
+  EXPECT_HAS(refusal("diffusion_steps = 1\ngraph_convolution = 'first_order'"), "Leave the key out");
 }
 
 TEST(Stgcn, RefusesWindowsThatItsBlocksUseUp) {
