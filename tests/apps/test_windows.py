@@ -221,8 +221,8 @@ class Windows(Runs):
 
     def test_bad_quantiles(self):
         head = "train.loss=pinball"
-        self.refuse_settings(["train.quantiles=[50]"], "train.quantiles go with train.loss = \"pinball\", not \"mae\"")
-        self.refuse_settings([head, "train.quantiles=[5,95]"], "lack 50")
+        self.refuse_settings(["train.quantiles=[50]"], "train.quantiles needs train.loss = \"pinball\", but it is \"mae\"")
+        self.refuse_settings([head, "train.quantiles=[5,95]"], "does not have 50")
         self.refuse_settings([head, "train.quantiles=[50,5]"], "do not ascend")
         self.refuse_settings([head, "train.quantiles=[0,50]"], "train.quantiles.* is out of range")
 

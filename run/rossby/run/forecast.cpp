@@ -162,9 +162,8 @@ void expect_leads(const ConformalQuantiles& quantiles, Index steps, const std::s
     for (Index f = 0; f < quantiles.features; ++f)
       if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
         user_error(
-            "{}: {} has residuals of {} steps; forecast fewer with --steps, or run rossby evaluate {} with "
-            "more "
-            "evaluate.horizons",
+            "{}: {} has residuals of {} steps. Forecast fewer with --steps, or run rossby evaluate {} with "
+            "more evaluate.horizons",
             option, intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
 }
 

@@ -114,7 +114,7 @@ ConformalQuantiles read_intervals(const Communicator& comm, const std::string& d
       const bool numbers = dressing->is_array() && std::all_of(dressing->begin(), dressing->end(),
                                                                [](const auto& x) { return x.is_number(); });
       if (!numbers || std::ssize(*dressing) != horizons * found.features)
-        user_error("{}: is damaged; {}", path, again);
+        user_error("{}: the file is damaged. {}", path, again);
       found.dressing = dressing->template get<std::vector<double>>();
     }
     found.offsets.resize(static_cast<std::size_t>(horizons * found.features * ConformalQuantiles::levels));

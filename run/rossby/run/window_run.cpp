@@ -52,12 +52,12 @@ void check_quantiles(const TrainSettings& train) {
   const std::vector<Index>& levels = train.quantiles;
   if (levels.empty()) return;
   if (train.loss != "pinball")
-    user_error("train.quantiles go with train.loss = \"pinball\", not \"{}\". Set it, or no quantiles",
+    user_error("train.quantiles needs train.loss = \"pinball\", but it is \"{}\". Set one of them",
                train.loss);
   if (std::adjacent_find(levels.begin(), levels.end(), std::greater_equal()) != levels.end())
     user_error("train.quantiles = [{}] do not ascend. Sort them", fmt::join(levels, ", "));
   if (!std::binary_search(levels.begin(), levels.end(), Index{50}))
-    user_error("train.quantiles = [{}] lack 50, the median, which is the forecast. Add it",
+    user_error("train.quantiles = [{}] does not have 50, the median, which is the forecast. Add it",
                fmt::join(levels, ", "));
 }
 
