@@ -331,7 +331,7 @@ class Averages(Runs, LoadsJson):
                 ((run, run + "/"), "is named twice"),
                 ((run, "lim", "lim"), "lim: is named twice"),
                 ((run, "limm"), "limm: not a run directory, a file of forecasts or a baseline", "persistence, "),
-                ((run, "annual_cycle"), "annual_cycle: these data have no such baseline"),
+                ((run, "annual_cycle"), "annual_cycle: this baseline does not exist for these data"),
                 ((run, "empty"), "empty: not a run directory"),
                 ((run, "unfinished"), "unfinished: the training has not ended"),
                 (("lim", "up.nc"), "none of the members is a run"),

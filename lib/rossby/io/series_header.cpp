@@ -136,8 +136,10 @@ struct Pair {
             "order. Sort them with ds.sel({}=names) of xarray",
             path(), i, a.node_labels[i], b.node_labels[i], first_path(), b.column_name);
     if (a.node_labels.size() != b.node_labels.size())
-      user_error("{}: {} nodes have names, but in {} {} have. Give the nodes names in all files, or in none",
-                 path(), a.node_labels.size(), first_path(), b.node_labels.size());
+      user_error(
+          "{}: {} nodes have names, but in {} it is {} nodes. Give names to the nodes in all files, or in "
+          "none",
+          path(), a.node_labels.size(), first_path(), b.node_labels.size());
     const bool axes = a.gridded;
     for (const bool latitude : {true, false}) {
       const auto& x = axes ? (latitude ? a.lat : a.lon) : (latitude ? a.node_lat : a.node_lon);

@@ -54,7 +54,10 @@ void check(const AsyncQuestion& question) {
   bool none = question.workers.empty() || bad(question.update_seconds);
   for (const AsyncWorkers& workers : question.workers)
     none = none || workers.count < 1 || workers.sub_batches < 0 || bad(workers.seconds);
-  if (none) user_error("asynchronous training is predicted from positive times of workers and of updates");
+  if (none)
+    user_error(
+        "asynchronous training cannot be predicted, because a time of workers or updates is not positive. "
+        "Measure the machine again with rossby calibrate");
 }
 
 void add(Shares& shares, Index value, double share = 1) {

@@ -246,8 +246,8 @@ Index Members::horizons() const {
     std::vector<std::string_view> names;
     for (const auto& baseline : baselines) names.push_back(baseline->name());
     if (std::find(names.begin(), names.end(), member.name) == names.end())
-      user_error("{}: these data have no such baseline for {} horizons, but {}", member.name, horizons,
-                 fmt::join(names, ", "));
+      user_error("{}: this baseline does not exist for these data and {} horizons. Choose from {}",
+                 member.name, horizons, fmt::join(names, ", "));
   }
   return horizons;
 }

@@ -114,8 +114,8 @@ void check_what_if(const PlanQuestion& question, const WhatIf& asked, const Mach
   if ((asked.factors.memory != 1 && lacks(host ? "stream" : "device_stream")) ||
       (asked.factors.compute != 1 && lacks(host ? "gemm" : "device_gemm")))
     user_error(
-        "--what-if {}: {} has no rates of memory and products, by which calls are split. Measure them with "
-        "'rossby calibrate --only {}'",
+        "--what-if {}: {} has no rates of memory and matrix products, which the plan needs. Measure them "
+        "with 'rossby calibrate --only {}'",
         question.what_if, question.machine, host ? "rates" : "device");
 }
 
