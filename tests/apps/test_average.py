@@ -220,7 +220,7 @@ class Averages(Runs, LoadsJson):
         text = subprocess.run(["ncdump", "-h", self.path("forecast.nc")], check=True, capture_output=True, text=True).stdout
         self.assertIn("average (validation) of", text)
         self.refuse(2, ["forecast", "gru", "--steps", "1", "--members"], "--members works only with averages")
-        self.refuse(2, ["forecast", "made", "--steps", "3"], "3 horizons: .*weights for 2 steps")
+        self.refuse(2, ["forecast", "made", "--steps", "3"], "3 horizons are too many: .*weights for 2 steps")
         self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: has no forecast from 2001-01-03T23:00. Its init_time is")
 
     def test_baselines_go_on_behind_the_data(self):

@@ -229,9 +229,9 @@ class Grid(GridFiles):
             one = data if one is None else one
             numpy.testing.assert_allclose(data.sst_quantiles.values, one.sst_quantiles.values, rtol=1e-4, atol=1e-5)
         self.refuse(2, ["forecast", run, "--steps", "4", "--intervals", "50"], "residuals of 3 steps")
-        self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "100"], "--intervals 100: ")
+        self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "100"], "--intervals 100 is out of range")
         os.remove(self.path(run + "/intervals.h5"))
-        self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "50"], "intervals.h5: .*run rossby evaluate run")
+        self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "50"], "intervals.h5: .*Run rossby evaluate run")
 
     def test_intervals_cover(self):
         """By NumPy: shares of the observations that lie in the intervals of forecasts from their origins."""
@@ -273,7 +273,7 @@ class Grid(GridFiles):
         for options, pattern in {
                 ("--against", "nobody"): "--against nobody: it is one of persistence",
                 ("--weights", "nothing"): "--weights nothing: .*nothing",
-                ("--region", "box"): "--region box: it is NAME=",
+                ("--region", "box"): "--region box: not a region. Write NAME=",
                 ("--region", "box=1,2,3"): "3 numbers",
                 ("--region", "box=5,2,0,10"): "lat_min is above lat_max",
                 ("--region", "far=80,85,0,10"): "--region far: no node",

@@ -149,7 +149,7 @@ class Pages(LoadsJson, support.ProgramTest):
         self.refuse(2, ["report", "run", "nowhere"], "nowhere: the directory does not exist")
         os.makedirs(self.path("empty"), exist_ok=True)
         self.refuse(1, ["report", "run", "empty"], "empty: there is neither config.toml nor average.json")
-        self.refuse(1, ["report", "run", self.run_name, "--node", "n9"], "--node n9: no such node")
+        self.refuse(1, ["report", "run", self.run_name, "--node", "n9"], "--node n9: there is no such node")
         with unittest.mock.patch.dict(os.environ, ROSSBY_PYTHON="/nowhere/python"):
             self.refuse(2, ["report", "run", self.run_name], "no Python with matplotlib and netCDF4 was found. Run apt-get install python3-matplotlib python3-netcdf4")
 
