@@ -196,7 +196,7 @@ class OneRank(BadInput):
     def test_run_directory_is_not_shared(self):
         folders = self.folders("apart")
         self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ", "run/checkpoints: the directory does not exist",
-                    "all ranks need to see", folders=folders)
+                    "All ranks need to see", folders=folders)
         self.assertEqual(os.listdir(os.path.join(folders[0], "run", "checkpoints")), [])
         self.assertFalse(os.path.exists(os.path.join(folders[1], "run")))
 
