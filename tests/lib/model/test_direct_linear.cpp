@@ -10,6 +10,7 @@
 #include "rossby/exchange/spd_solver.hpp"
 #include "rossby/model/baselines/baselines.hpp"
 #include "rossby/model/baselines/cross_regression.hpp"
+#include "rossby/model/baselines/deciding_splits.hpp"
 #include "rossby/model/baselines/own_regression.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
 
@@ -311,6 +312,23 @@ TEST(DirectLinear, FindsATrendBehindTheTrainingPartAlone) {
                     held_out = remark(make_split(days, {.train = "1100", .folds = 4, .fold = 1}));
   EXPECT_NE(behind.find("harmonics) and a linear trend; RMSE"), std::string::npos) << behind;
   EXPECT_EQ(held_out.find("trend"), std::string::npos) << held_out;
+}
+
+TEST(DirectLinear, FoldsDecideWithoutAValidationPart) {
+  const Split whole = make_split(steps, {.train = "401"});
+  std::vector<int> held_out(steps);
+  for (const Split& fold : deciding_splits(whole, 5)) {
+    EXPECT_GE(fold.validation.size(), 80);
+    for (Index t = 0; t < steps; ++t) {
+      EXPECT_EQ(whole.is_training(t), fold.is_training(t) || fold.validation.contains(t)) << t;
+      EXPECT_FALSE(fold.is_training(t) && fold.validation.contains(t)) << t;
+      held_out[static_cast<std::size_t>(t)] += fold.validation.contains(t) ? 1 : 0;
+    }
+  }
+  for (Index t = 0; t < steps; ++t) EXPECT_EQ(held_out[static_cast<std::size_t>(t)], t < 401 ? 1 : 0) << t;
+  EXPECT_EQ(deciding_splits(parts(), 5).size(), 1U);
+  const Split one = make_split(steps, {.train = "2"});
+  for (const Split& fold : deciding_splits(one, 5)) EXPECT_EQ(fold.validation.size(), 1);
 }
 
 TEST(DirectLinear, LagsDoNotReachOverGaps) {
