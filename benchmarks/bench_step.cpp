@@ -33,7 +33,7 @@ constexpr const char* usage =
     "  --beta1      decay of the optimiser's first moment (default: the case's own)\n"
     "  --threads    threads a rank (default 1)\n"
     "  --device     cpu, cuda (the GPU of the rank's number), simulated (default cpu)\n"
-    "  --products   tf32, bf16: what GPUs round operands of products to\n"
+    "  --products   tf32, bf16: what operands of products are rounded to (tf32: by GPUs alone)\n"
     "  --graphs     GPUs are given steps as CUDA graphs, where nobody waits within them\n"
     "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
     "               pageable-async, pinned-async (default resident); with +host behind it, the host updates\n"
@@ -254,6 +254,7 @@ int run(Ranks& ranks, Options options) {
   ranks.barrier();
   const std::unique_ptr<Device> device =
       open_device(options.device, ranks.rank(), options.products, options.graphs);
+  options.exec.products = options.products;
   run_on(options.exec, device.get(), options.device);
   Machine machine = device ? Machine::of_device(options.exec, options.small)
                            : Machine(options.exec.threads, options.small, ranks.size());

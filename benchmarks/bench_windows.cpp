@@ -206,6 +206,7 @@ int run(const Communicator& world, const WindowCase& o) {
   const std::unique_ptr<Device> device = open_device(o.device, world.rank(), o.products, o.graphs);
   Exec exec;
   exec.threads = o.threads;
+  exec.products = o.products;
   run_on(exec, device.get(), o.device);
   const double error = small_error(o, world, exec);
   if (!(error < tolerance_of(o.products, 1e-4))) {

@@ -2,6 +2,7 @@
 
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/isa.hpp"
+#include "rossby/tensor/products.hpp"
 
 namespace rossby {
 
@@ -26,6 +27,8 @@ struct Exec {
   int threads = 1;
   Isa isa = widest_isa();    // of the cpu kernels for float (isa_of)
   Device* device = nullptr;  // of the back ends that have one
+  // Wide products of floats on the cpu back end (cpu/simd/bf16_product.hpp); devices have their own setting.
+  Products products = Products::model;
 };
 
 /// The same for arrays of the host, where a device runs the others.

@@ -16,6 +16,10 @@ template <class T>
 void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
                     MatrixView<const T> b, bool accumulate);
 
+/// Whether this build and this processor multiply bf16 by instructions (AVX-512 BF16). Others round and
+/// multiply floats: the results are the same, at the speed of floats.
+[[nodiscard]] bool has_bf16_products();
+
 /// Why products on GPUs are not cuBLAS's but own kernels', which use no matrix units; empty where they are.
 [[nodiscard]] std::string lacking_cublas();
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rossby/base/index.hpp"
+#include "rossby/tensor/products.hpp"
 
 namespace rossby {
 
@@ -78,10 +79,6 @@ class DeviceDriver {
   /// The host waits for what the event is now.
   virtual void wait(void* event) = 0;
 };
-
-/// What a device takes the operands of products of floats for: themselves, or rounded to 10 or 7 bits of
-/// fraction, which its matrix units multiply many times as fast. Sums are floats.
-enum class Products { model, tf32, bf16 };
 
 struct DeviceOptions {
   std::size_t limit = 0;                             // bytes that may be allocated; 0: all there are
