@@ -39,7 +39,7 @@ void add_calibrate(CLI::App& app, Chosen& chosen) {
                 "configuration (TOML) to measure in addition to the built-in trainings; may be repeated");
   c->add_option("--precision", a.precision,
                 "precision of the built-in trainings: float or double; on GPUs also tf32 and bf16 (operands "
-                "of products are rounded)")
+                "of products are rounded); bf16 with --device none: the same on CPUs")
       ->check(CLI::IsMember({"float", "double", "tf32", "bf16"}));
   c->add_option("--device", a.device,
                 "devices to measure in addition to the host: cuda, simulated (for tests), none; auto: GPUs "

@@ -433,8 +433,10 @@ class Plan(PlanRuns):
         self.write("little.json", json.dumps(small))
         self.assertRegex(self.succeed(1, "plan", "stnn.toml", "--machine", "little.json").out,
                          r"\n  does not fit: needs [0-9.]+ MiB of a host, which has ")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--what-if", "products=tf32"],
+                    "only GPUs round the operands of products to TF32")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--what-if", "products=bf16"],
-                    "only GPUs round the operands of products")
+                    "the machine was not measured in bf16")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--ranks", ""], "--ranks", code=2)
 
     def test_residuals(self):

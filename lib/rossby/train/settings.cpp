@@ -268,9 +268,12 @@ std::span<const Key<ParallelSettings>> parallel_keys() {
           .may_change(),
       key<&ParallelSettings::products>(
           "parallel.products", "\"model\"", "",
-          "precision of the operands of matrix products on GPUs. model: as model.precision; tf32, bf16: "
-          "floats rounded to 10 or 7 bits of fraction, several times as fast")
-          .one_of("model|tf32|bf16")
+          "precision of the operands of matrix products of floats. model: as model.precision; bf16: rounded "
+          "to "
+          "7 bits of fraction, faster on processors with instructions for it (of CPUs AVX-512 BF16); tf32: "
+          "to "
+          "10 bits, on GPUs alone; auto: bf16 on CPUs if all ranks have these instructions, else model")
+          .one_of("model|auto|tf32|bf16")
           .may_change(),
       key<&ParallelSettings::cuda_graphs>(
           "parallel.cuda_graphs", "false", "",

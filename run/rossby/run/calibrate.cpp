@@ -107,7 +107,7 @@ void write_profile(const std::string& file, const MachineProfile& measured, bool
   atomic_write(file, json_of(profile).dump(1) + "\n");
 }
 
-/// Whether --precision is one of a GPU's products.
+/// Whether --precision is one of products.
 bool of_products(const std::string& precision) {
   return precision == "tf32" || precision == "bf16";
 }
@@ -118,7 +118,7 @@ std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
       asked.only.empty() || std::find(asked.only.begin(), asked.only.end(), "device") != asked.only.end();
   const bool rounds = of_products(asked.precision);
   agree(comm, [&] {
-    if (rounds && asked.device == "none")
+    if (asked.precision == "tf32" && asked.device == "none")
       user_error("--precision {} is for GPUs. Give --device cuda, too", asked.precision);
   });
   if (!wanted || asked.device == "none") return "";
@@ -183,7 +183,8 @@ CalibrationOptions options_of(const CalibrateOptions& asked) {
 }  // namespace
 
 bool CalibrateOptions::wants(const char* what) const {
-  if (of_products(precision) && only.empty()) return false;  // of the host all is there in float
+  if (of_products(precision) && only.empty())  // of the host all is there in float
+    return precision == "bf16" && device == "none" && what == std::string_view("ops");
   return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
 }
 
@@ -203,13 +204,14 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
     for (const std::string& file : asked.configs) {
       refuse_to_replace(asked.output, {file});
       const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
+                                          "parallel.products=" + options.products,
                                           fmt::format("parallel.threads={}", options.threads)};
       options.own.push_back(Config::load(file, sets));
     }
     if (comm.rank() == 0) try_output(asked, profile);
   });
   const Stopwatch begin;
-  if (asked.wants("ops")) measure_process(comm, options, profile);
+  if (asked.wants("ops") && !of_products(asked.precision)) measure_process(comm, options, profile);
   if (asked.wants("rates")) measure_rates(comm, options, profile);
   if (asked.wants("messages")) measure_messages(comm, options, profile);
   made.apart = asked.wants("ops") ? measure_ops(comm, options, profile) : 0;

@@ -205,6 +205,24 @@ Config settle_files(const Communicator& comm, const Config& config,
   return settled.with({&setting, 1});
 }
 
+namespace {
+
+/// Of a training on the host: what "auto" meant. A checkpoint that does not say had what its settings say.
+void keep_products(const Checkpoint& checkpoint, const Config& config, const Config& written,
+                   std::vector<std::string>& sets, const auto& warn) {
+  if (member_text(*checkpoint.metadata, "blas").empty()) return;
+  const std::string &now = config.parallel.products, &before = written.parallel.products;
+  const auto on_host = [](const std::string& name) { return name == "bf16" ? name : "model"; };
+  const std::string kept = member_text(*checkpoint.metadata, "products");
+  const std::string meant = on_host(kept.empty() ? before : kept);
+  if (now == "auto")
+    sets.push_back("parallel.products=" + meant);
+  else if (on_host(now) != meant)
+    warn(fmt::format("{} was computed with parallel.products = \"{}\"", checkpoint.path, meant));
+}
+
+}  // namespace
+
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
   const Config written = agree(
       comm, [&] { return Config::parse(member_text(*checkpoint.metadata, "config"), checkpoint.path, {}); });
@@ -257,6 +275,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
     measures("evaluate.filter_lambda", config.evaluate.filter_lambda, written.evaluate.filter_lambda);
   }
   keep("dense_kernel", "parallel.dense_kernel", config.parallel.dense_kernel, {"own", "blas"});
+  keep_products(checkpoint, config, written, sets, warn);
   keep("update_place", "relation.update", config.relation.update, {"device", "host"});
   keep("sparse_kernel", "parallel.sparse_products", config.parallel.sparse_products, {"own", "cusparse"});
   keep_chunks(checkpoint, config, sets, warn);

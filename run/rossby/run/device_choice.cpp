@@ -71,7 +71,8 @@ double device_limit(const Config& config, std::size_t total, int ranks) {
 
 std::string precision_of(const Config& config, bool on_device) {
   const std::string &precision = config.model.precision, &products = config.parallel.products;
-  return on_device && precision == "float" && products != "model" ? products : precision;
+  const bool rounds = products == "bf16" || (on_device && products == "tf32");
+  return precision == "float" && rounds ? products : precision;
 }
 
 bool lacks_gpus(const Communicator& world) {

@@ -28,8 +28,8 @@ struct DeviceChoice {
 /// or its share of `total`.
 [[nodiscard]] double device_limit(const Config& config, std::size_t total, int ranks);
 
-/// What a training's calls are measured and told in: model.precision, or what a device rounds operands of its
-/// products to (parallel.products).
+/// What a training's calls are measured and predicted in: model.precision, or what operands of products are
+/// rounded to (parallel.products, which is not "auto" on the host).
 [[nodiscard]] std::string precision_of(const Config& config, bool on_device);
 
 /// Whether this rank, or another one, finds no GPU: then nobody trains on one. Collective.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/kernels/product.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
@@ -42,6 +43,13 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
   bug("parallel.isa is none of its choices");
 }
 
+/// Whether any rank multiplies bf16 without instructions for it.
+bool any_in_software(Isa isa, Reducer& reducer) {
+  double software = isa == Isa::avx512 && has_bf16_products() ? 0 : 1;
+  reducer.max(std::span<double>(&software, 1));
+  return software > 0;
+}
+
 }  // namespace
 
 template <class T>
@@ -69,6 +77,7 @@ void ModelRun<T>::open_device(Purpose purpose) {
     device_.nccl = on_device && grid_.world().size() > 1 && config_->parallel.transport == "nccl";
   }
   training_exec_ = exec_;
+  if (!device_.device) choose_products();
   training_exec_.backend = device_.backend;
   training_exec_.device = device_.device.get();
   Device* device = training_exec_.device;
@@ -77,6 +86,20 @@ void ModelRun<T>::open_device(Purpose purpose) {
   if (device && grid_.groups() > 1)
     group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_,
                                                 link_of(grid_.time()));
+}
+
+template <class T>
+void ModelRun<T>::choose_products() {
+  const std::string& asked = config_->parallel.products;
+  if (std::is_same_v<T, double> || (asked != "auto" && asked != "bf16")) return;
+  const bool in_software = any_in_software(exec_.isa, reducer_);
+  const bool rounds = asked == "bf16" || !in_software;
+  training_exec_.products = rounds ? Products::bf16 : Products::model;
+  products_remark_ = fmt::format(
+      "products  {}\n", !rounds       ? "floats: not all processors have instructions for bf16"
+                        : in_software ? "operands rounded to bf16, on some processors without instructions "
+                                        "for it: no faster than floats"
+                                      : "operands rounded to bf16");
 }
 
 template <class T>
@@ -174,6 +197,8 @@ std::string ModelRun<T>::anomaly_remark() const {
 template <class T>
 void ModelRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   if (config_->data.cycle == "auto") json["cycle"] = std::string(name_of(cycle_));
+  if (!products_remark_.empty())
+    json["products"] = training_exec_.products == Products::bf16 ? "bf16" : "model";
 }
 
 /// Of a forecast's anomalies, (horizons, rows, features): over some forecasts of training steps. Of a node

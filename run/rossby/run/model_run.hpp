@@ -75,6 +75,8 @@ class ModelRun {
   [[nodiscard]] Device* device() const { return device_.device.get(); }
   [[nodiscard]] bool uses_nccl() const { return device_.nccl; }
   [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
+  /// A line on what the host rounds operands of products to; empty: parallel.products asks for nothing.
+  [[nodiscard]] const std::string& products_remark() const { return products_remark_; }
   /// What this rank has sent so far through all its ports; sums over devices by NCCL are not counted.
   [[nodiscard]] virtual Traffic sent() const;
   /// Of it: time steps that other groups wanted.
@@ -218,6 +220,8 @@ class ModelRun {
   std::vector<Device::Copy> kept_;           // of what does not change
 
  private:
+  /// What parallel.products comes to on the host. Collective.
+  void choose_products();
   [[nodiscard]] std::vector<double> residual_variance(Index horizons);
   [[nodiscard]] NodeView<const T> values_of(NodeView<const T> x, std::span<const Index> origins,
                                             Index horizon, std::span<const double> variance,
@@ -230,6 +234,7 @@ class ModelRun {
   [[nodiscard]] DataChanges accept_changes(const std::string& path, const nlohmann::json& metadata) const;
   CycleKind cycle_ = CycleKind::none;
   std::string cycle_remark_;
+  std::string products_remark_;
   [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
   void lend();

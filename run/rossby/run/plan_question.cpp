@@ -96,11 +96,12 @@ void check_what_if(const PlanQuestion& question, const WhatIf& asked, const Mach
   std::vector<std::string> sets = question.sets;
   sets.insert(sets.end(), asked.settings.begin(), asked.settings.end());
   const Config config = planned_config(Config::load(question.config, sets), there);
-  if (config.parallel.products != "model" && config.parallel.device == "cpu" &&
+  if (config.parallel.products == "tf32" && config.parallel.device == "cpu" &&
       question.what_if.find("products=") != std::string::npos)
     user_error(
-        "--what-if {}: only GPUs round the operands of products, but this training is planned on CPUs. Leave "
-        "it out",
+        "--what-if {}: only GPUs round the operands of products to TF32, but this training is planned on "
+        "CPUs. "
+        "Leave it out",
         question.what_if);
   const bool host = config.parallel.device == "cpu";
   if (asked.factors.transfer != 1 && host)

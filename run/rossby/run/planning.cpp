@@ -255,17 +255,22 @@ std::string lacks_memory(const TrainingPlan& plan, const Config& config, const M
 Config planned_config(const Config& config, const MachineProfile& profile) {
   const std::string& asked = config.parallel.device;
   const bool any = !profile.device.name.empty(), simulated = profile.device.name == simulated_device;
-  const auto with = [&](const char* device) {
-    const std::string setting = fmt::format("parallel.device={}", device);
-    return config.with({&setting, 1});
-  };
-  if (asked == "auto") return with(any && !simulated ? "cuda" : "cpu");
+  std::vector<std::string> sets;
+  if (asked == "auto") sets.push_back(any && !simulated ? "parallel.device=cuda" : "parallel.device=cpu");
+  if (config.parallel.products == "auto") {
+    const bool on_host = asked == "cpu" || (asked == "auto" && (!any || simulated));
+    const bool measured =
+        on_host && std::any_of(profile.ops.begin(), profile.ops.end(), [](const OpSample& sample) {
+          return !sample.on_device && sample.precision == "bf16";
+        });
+    sets.push_back(measured ? "parallel.products=bf16" : "parallel.products=model");
+  }
   if ((asked == "cuda" && (!any || simulated)) || (asked == "simulated" && !simulated))
     user_error(
         "parallel.device = \"{}\", but the machine was measured without it. Run 'rossby calibrate --device "
         "{}' on such a host",
         asked, asked);
-  return config;
+  return sets.empty() ? config : config.with(sets);
 }
 
 TrainingPlan plan_training(const Communicator& comm, const Config& asked, const MeasuredMachine& machine,

@@ -83,6 +83,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]), config.model.precision);
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
   if (!run.device()) describe_blas();
+  fmt::print("{}", run.products_remark());
   if (!threads.empty())
     fmt::print(
         "warning   ranks have different numbers of threads, and reports assume {} on each: {}. Set the same "

@@ -1,6 +1,8 @@
 #include "rossby/kernels/cpu/simd/bf16_product.hpp"
 
 #include "rossby/base/bf16.hpp"
+#include "rossby/base/flush_subnormals.hpp"
+#include "rossby/kernels/cpu/simd/transpose.hpp"
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
 // Both operands are rounded while they are packed: all of b, or as much as lies well in the second-level
@@ -73,12 +75,14 @@ ROSSBY_INLINE void pack_side_by_side(Index depth, Index columns, const float* fr
 
 /// A panel of b whose columns are contiguous, `stride` apart.
 ROSSBY_INLINE void pack_columns(Index depth, Index columns, const float* from, Index stride, Half* to) {
-  for (Index j = 0; j < panel; ++j)
+  for (Index j = 0; j < panel; j += 16)
     for (Index p = 0; p < depth; p += 32) {
-      alignas(64) std::uint32_t pairs[16] = {};
-      if (j < columns) _mm512_store_si512(pairs, round_in_order(from + j * stride + p, depth - p));
+      V pairs[16];
+      for (Index q = 0; q < 16; ++q)
+        pairs[q] = j + q < columns ? (V)round_in_order(from + (j + q) * stride + p, depth - p) : V{};
+      interleave<float, 16, 16>(pairs);
       const Index count = depth - p < 32 ? (depth - p + 1) / 2 : 16;
-      for (Index q = 0; q < count; ++q) __builtin_memcpy(to + (p + 2 * q) * panel + 2 * j, pairs + q, 4);
+      for (Index q = 0; q < count; ++q) __builtin_memcpy(to + (p + 2 * q) * panel + 2 * j, pairs + q, 64);
     }
 }
 
@@ -217,8 +221,8 @@ Index tiles(Index first, Index m, Index n, Index depth, Strided<float> a, const 
 }
 
 /// c (+)= a·b, of which as much of b is packed at once as fits.
-__attribute__((noinline)) void by_parts(Index m, Index n, Index k, Strided<float> a, Strided<float> b,
-                                        float* c, Index stride, bool add) {
+[[gnu::noinline]] void by_parts(Index m, Index n, Index k, Strided<float> a, Strided<float> b, float* c,
+                                Index stride, bool add) {
   alignas(64) Half packed[packed_halves];
   constexpr Index least_depth = 128, widest = packed_halves / least_depth / panel * panel;
   for (Index j = 0; j < n; j += widest) {
@@ -245,15 +249,8 @@ void multiply(Index m, Index n, Index k, Strided<float> a, Strided<float> b, flo
               bool add) {
   for (Index i = 0; k == 0 && !add && i < m; ++i)
     for (Index j = 0; j < n; ++j) c[i * stride + j] = 0;
-#if defined(__SSE__) && !defined(__AVX512BF16__)
-  constexpr unsigned subnormals_are_zero = 0x8040;
-  const unsigned before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before | subnormals_are_zero);
+  const FlushSubnormals flush;  // as the instructions for bf16 do
   by_parts(m, n, k, a, b, c, stride, add);
-  __builtin_ia32_ldmxcsr(before);
-#else
-  by_parts(m, n, k, a, b, c, stride, add);
-#endif
 }
 
 }  // namespace
