@@ -48,7 +48,8 @@ nlohmann::ordered_json head_of(const Config& config, const ModelRun<T>& run) {
           {"isa", std::string(to_string(run.exec().isa))},
           {"threads", run.exec().threads},
           {"row_blocks", run.grid().space().size()},
-          {"time_groups", run.grid().groups()}};
+          {"time_groups", run.grid().groups()},
+          {"products", run.training_exec().products == Products::bf16 ? "bf16" : "model"}};
 }
 
 nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
@@ -78,6 +79,10 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
     if (!there.contains(name) || there[name] != here[name])
       user_error("{}: this recording has other {} ({} = {} in the recording, {} in this training)", path,
                  advice, name, there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
+  // Recordings of earlier versions have no products: there was one kind.
+  if (there.value("products", "model") != here["products"])
+    user_error("{}: this recording is of other products. Set parallel.products = \"{}\"", path,
+               there.value("products", "model"));
   return there.value("row_blocks", nlohmann::ordered_json()) == here["row_blocks"];
 }
 
