@@ -55,6 +55,13 @@ std::string leftover(const CLI::App& app) {
 
 }  // namespace
 
+void add_no_measure(CLI::App& app, bool& measures) {
+  app.add_flag("!--no-measure", measures,
+               "do not measure what the machine's file lacks: by default calls of the training that are far "
+               "from all that were measured are computed for a moment, and kept in that file")
+      ->needs("--machine");
+}
+
 void add_settings(CLI::App& app, std::vector<std::string>& sets, const std::string& help) {
   app.add_option("--set", sets, help)->take_all()->allow_extra_args(false)->type_name("KEY=VALUE");
 }

@@ -17,6 +17,9 @@ constexpr int exit_resume = 75;
 /// Adds --set key=value: one value each time, so that whatever follows is read as itself.
 void add_settings(CLI::App& app, std::vector<std::string>& sets, const std::string& help);
 
+/// Adds --no-measure, which sets `measures` to false.
+void add_no_measure(CLI::App& app, bool& measures);
+
 /// What --set says of itself where any key may be set.
 constexpr const char* set_help =
     "set a configuration key, for example --set train.epochs=20; may be repeated";

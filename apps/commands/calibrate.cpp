@@ -35,8 +35,12 @@ void add_calibrate(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("calibrate", "measure this machine, on all ranks, for 'rossby plan'");
   c->add_option("-o,--output", a.output, "JSON file to write; existing measurements of this machine are kept")
       ->required();
-  c->add_option("--config", a.configs,
-                "configuration (TOML) to measure in addition to the built-in trainings; may be repeated");
+  auto* config = c->add_option(
+      "--config", a.configs,
+      "configuration (TOML) to measure in addition to the built-in trainings; may be repeated. Plans measure "
+      "what they lack without it");
+  add_settings(*c, a.sets, "set a configuration key of each --config; may be repeated");
+  c->get_option("--set")->needs(config);
   c->add_option("--precision", a.precision,
                 "precision of the built-in trainings: float or double; on GPUs also tf32 and bf16 (operands "
                 "of products are rounded); bf16 with --device none: the same on CPUs")

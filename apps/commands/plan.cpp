@@ -7,7 +7,6 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/plan/op_residuals.hpp"
 #include "rossby/run/plan_check.hpp"
 #include "rossby/run/plan_question.hpp"
 
@@ -17,7 +16,6 @@ namespace {
 struct PlanArguments : PlanQuestion {
   std::vector<std::string> check;  // run directories
   bool regions = false;            // of those, by region of the step
-  bool residuals = false;          // how well the machine's ops are predicted, instead of a plan
 };
 
 void print_or_write(const Communicator& comm, const std::string& file, const std::string& text,
@@ -42,21 +40,9 @@ void check_runs(const Communicator& comm, const PlanArguments& arguments) {
   });
 }
 
-/// How well the times of ops that the machine was measured in are predicted.
-void show_residuals(const Communicator& comm, const PlanArguments& arguments) {
-  if (!arguments.output.empty())
-    agree(comm, [&] { refuse_to_replace(arguments.output, {arguments.config, arguments.machine}); });
-  const auto all = agree(comm, [&] {
-    return comm.rank() == 0 ? residuals_of(read_profile(arguments.machine)) : std::vector<OpResiduals>();
-  });
-  print_or_write(comm, arguments.output, text_of(all), {{"format", 1}, {"residuals", json_of(all)}});
-}
-
 int make_plan(const Communicator& comm, const PlanArguments& arguments) {
   if (!arguments.check.empty()) {
     check_runs(comm, arguments);
-  } else if (arguments.residuals) {
-    show_residuals(comm, arguments);
   } else {
     const PlanAnswer found = answer(comm, arguments);
     print_or_write(comm, arguments.output, found.text, found.json);
@@ -109,20 +95,17 @@ void add_plan(CLI::App& app, Chosen& chosen) {
                               "compare the predictions of these run directories with their measurements");
   p->add_flag("--regions", a.regions, "with --check: show the difference of each region of the step")
       ->needs(check);
-  auto* residuals = p->add_flag("--residuals", a.residuals,
-                                "show instead how far the fits of each operation are from its measurements");
+  add_no_measure(*p, a.measures);
   add_settings(*p, a.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
   check->excludes(config)
       ->excludes(output)
       ->excludes(machine)
       ->excludes(ranks)
       ->excludes(candidates)
-      ->excludes(residuals)
       ->excludes(what_if);
-  residuals->excludes(config)->excludes(ranks)->excludes(what_if);
   p->callback([&chosen, arguments, config, machine, check, ranks] {
     const PlanArguments& given = *arguments;
-    if (!*check && !*config && !given.residuals) throw CLI::RequiredError("config, --check or --residuals");
+    if (!*check && !*config) throw CLI::RequiredError("config or --check");
     if (*ranks && given.ranks.empty())
       throw CLI::ValidationError("--ranks", "write whole numbers like 1,2,6 or 1..1024");
     if (!*check && !*machine) throw CLI::RequiredError("--machine");

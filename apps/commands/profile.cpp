@@ -51,6 +51,7 @@ void add_profile(CLI::App& app, Chosen& chosen) {
   auto* machine = p->add_option("--machine", a.machine,
                                 "machine file of 'rossby calibrate': predict the costs of candidates instead "
                                 "of measuring them, and leave out those that do not fit the memory");
+  add_no_measure(*p, a.measures);
   p->add_option("--costs", a.costs,
                 "directory of another profile: use the costs of candidates that it has measured")
       ->excludes(machine);

@@ -32,6 +32,7 @@ struct TrainArguments {
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
   std::string machine;            // --machine FILE: predicts the training; empty: does not
+  bool measures = true;           // unless --no-measure
   std::string record;             // --record FILE; empty: updates are not written down
   std::string replay;             // --replay FILE; empty: no recorded training is repeated
   std::string plan = "given";     // --plan given|auto: as configured, or the fastest candidate
@@ -59,6 +60,7 @@ struct TrainArguments {
     add("--device", device);
     add("--device-memory", device_memory);
     add("--machine", machine);
+    if (!measures) line += " --no-measure";
     add("--record", record);
     add("--replay", replay);
     add("--plan", plan == "given" ? "" : plan);
@@ -100,8 +102,11 @@ Load loader(const Communicator& comm, const TrainArguments& arguments) {
 Config choose_plan(const Communicator& comm, const TrainArguments& arguments, const Load& load) {
   if (arguments.machine.empty())
     user_error("--plan auto needs a machine file. Name that of 'rossby calibrate' with --machine");
-  const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
-  const std::vector<Candidate> candidates = plan_candidates(comm, machine, load, {});
+  MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
+  OnDemand on_demand{arguments.machine, seconds_for_candidates};
+  CandidateSpace space;
+  if (arguments.measures) space.on_demand = &on_demand;
+  const std::vector<Candidate> candidates = plan_candidates(comm, machine, load, space);
   const Candidate* best = fastest(candidates);
   if (!best)
     user_error("--plan auto: no candidate fits into memory. The first: {}", candidates.front().refused);
@@ -128,6 +133,7 @@ int train_run(const Communicator& comm, const TrainArguments& given) {
   options.run = arguments.run;
   options.resume = arguments.resume;
   options.machine = arguments.machine;
+  options.measures = arguments.measures;
   options.record = arguments.record;
   options.replay = arguments.replay;
   options.write_state = arguments.write_state;
@@ -178,6 +184,7 @@ void add_train(CLI::App& app, Chosen& chosen) {
   t->add_option("--machine", a.machine,
                 "machine file of 'rossby calibrate': predict the time of the training, and compare it with "
                 "the measured time");
+  add_no_measure(*t, a.measures);
   t->add_option("--record", a.record,
                 "asynchronous updates: record the order of events in this file, for --replay");
   t->add_option(

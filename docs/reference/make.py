@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCHEMAS = ("metrics", "evaluation", "average", "plan", "candidates", "machine", "residuals", "step_graph", "scaling", "study")
+SCHEMAS = ("metrics", "evaluation", "average", "plan", "candidates", "machine", "step_graph", "scaling", "study")
 
 
 def printed(rossby: str, *words: str) -> str:

@@ -257,7 +257,7 @@ class Reports(Studies):
         plan = {"format": 1, "model": "stnn", "nodes": 9, "ranks": 2, "hosts": 1, "threads": self.lines("hand/run2")[0]["place"]["threads"],
                 "time_groups": 1, "ops": []}
         step = 1.25 * self.measured("hand/run2")["step"]
-        plan["predicted"] = plan["predicted_by_polynomials"] = {
+        plan["predicted"] = {
             "forward": step, "backward": 0, "optimiser": 0, "messages": 0, "reduction": 0, "straggler": 0, "step_seconds": step,
             "imbalance": 1, "sent": {"messages": 0, "bytes": 0, "ranks": 2}, "epoch_steps": 1, "epoch_seconds": step, "memory_bytes": 0, "far_share": 0, "unmeasured": []}
         (folder / "run2/plan.json").write_text(json.dumps(plan))

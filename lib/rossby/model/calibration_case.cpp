@@ -18,8 +18,7 @@ CalibrationCase calibration_case(std::string_view name, const CalibrationWindows
 }
 
 std::vector<std::pair<CalibrationWindows, Index>> recurrent_calibration_sizes() {
-  return {{{10, 20, 16, 2}, 32}, {{10, 20, 32, 6}, 64}, {{20, 30, 12, 12}, 24},
-          {{13, 20, 20, 5}, 40}, {{8, 15, 28, 8}, 48},  {{12, 15, 16, 4}, 56}};
+  return {{{10, 20, 16, 2}, 32}, {{10, 20, 32, 6}, 64}, {{20, 30, 12, 12}, 24}, {{13, 20, 20, 5}, 40}};
 }
 
 }  // namespace rossby

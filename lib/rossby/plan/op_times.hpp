@@ -1,16 +1,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "rossby/autograd/block_trace.hpp"
-#include "rossby/plan/kriging.hpp"
 #include "rossby/plan/machine_profile.hpp"
 
 namespace rossby {
@@ -39,7 +38,7 @@ using OpKey = std::pair<std::string, bool>;
 enum class Timed { host, device, launches };
 
 /// What was measured of the ops of trainings of one precision under `ranks` ranks of `threads` threads on a
-/// host, and what is fitted to it: made when it is first asked for. Whatever the threads, of a device.
+/// host, and what is fitted to it. Whatever the threads, of a device.
 class OpFits {
  public:
   OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
@@ -47,16 +46,17 @@ class OpFits {
   OpFits(const OpFits&) = delete;
   OpFits& operator=(const OpFits&) = delete;
 
+  /// A call, in lengths over which calls stop being alike.
+  using Point = std::array<double, 9>;
   struct OfOp {
     std::vector<const OpSample*> samples;
     OpModel model;
-    std::vector<Kriging::Point> points;
-    double level = 0;             // mean logarithm of time over model
-    std::optional<Kriging> rest;  // what is left of it
+    std::vector<Point> points;
+    std::vector<double> rest;  // logarithms of time over model
     /// Seconds by the model, never 0.
     [[nodiscard]] double expected(const Cost& cost) const;
   };
-  /// Null for what was never measured. Not for several threads at once.
+  /// Null for what was never measured.
   [[nodiscard]] const OfOp* of(const OpKey& key) const;
   /// What an op's bytes take at the machine's bandwidth, or its flops at its rate of products, whichever is
   /// longer; to enqueue it, what the median call takes.
@@ -68,6 +68,7 @@ class OpFits {
   [[nodiscard]] bool knows_unmeasured() const { return bandwidth_ > 0 || product_rate_ > 0 || usual_ > 0; }
   /// What a call of `seconds` takes on the machine that is asked about (MachineProfile::faster).
   [[nodiscard]] double projected(double seconds, const Cost& cost) const;
+  [[nodiscard]] std::size_t size() const { return samples_.size(); }
 
  private:
   double bandwidth_ = 0;     // bytes/s of a rank, of the machine that is asked about
@@ -75,7 +76,7 @@ class OpFits {
   double usual_ = 0;         // seconds to enqueue a call
   FasterBy faster_;
   std::vector<OpSample> samples_;
-  mutable std::map<OpKey, OfOp> by_op_;
+  std::map<OpKey, OfOp> by_op_;
 };
 
 /// By precision, ranks on a host, threads and what is timed, for predictions of one profile to share.
@@ -87,31 +88,30 @@ struct MeasuredMachine {
   mutable OpFitsOfMachine fits = {};
 };
 
-/// What calls of ops take where `ranks` of `threads` threads run on a host: the op's polynomial (OpModel),
-/// times what the calls that were measured say of the polynomial's error at one like this (Kriging, of
-/// logarithms). A call is a point: its flops and bytes for each value that it makes (all of them where it
-/// makes none), the bytes that the step around it touches (which cache holds its operands), rows and widths
-/// of the value, and how those widths and the inner one of a product fill vectors; all as powers of two. A
-/// call that was measured is answered with its measurement.
+/// What calls of ops take where `ranks` of `threads` threads run on a host. A call that was measured is
+/// answered with its measurement. Others take what the op's polynomial says (OpModel), times by how much the
+/// nearest measured calls are off it: the mean of logarithms, weighted by the inverse fourth power of their
+/// distance (Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968). A
+/// call is a point: its flops and bytes for each value that it makes (all of them where it makes none), the
+/// bytes that the step around it touches (which cache holds its operands), rows and widths of the value, and
+/// how those widths and the inner one of a product fill vectors; all as powers of two.
 class OpTimes {
  public:
-  /// How a call is answered.
-  enum class Method { interpolated, model };
-
   /// `shared`: where fits are kept that others may have made already; null: this makes its own.
-  OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads, Method method,
-          OpFitsOfMachine* shared, Timed what = Timed::host);
   OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
-          Method method = Method::interpolated);
+          OpFitsOfMachine* shared = nullptr, Timed what = Timed::host);
 
   struct Answer {
     double seconds = 0;
     double distance = 0;  // to the nearest sample; from 1 on they say little; infinite: never measured
+    double doubt = 0;     // standard deviation of the logarithm of `seconds`
     bool moves = true;    // chunks of streamed relations, in the samples as in the call
     bool known = true;    // false: no rate says what a call takes that was never measured
   };
   /// Of one call.
   [[nodiscard]] Answer seconds(const TracedOp& op) const;
+  /// How far the nearest sample is of those of its number of ranks; 0: its training was measured.
+  [[nodiscard]] double distance(const TracedOp& op) const;
 
   /// Ranks and threads of the samples that answer: those asked for where they were measured, else the most
   /// that were measured below, or the fewest above.
@@ -121,13 +121,18 @@ class OpTimes {
   [[nodiscard]] double crowding() const { return crowding_; }
 
  private:
-  void choose_ranks(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
-                    Timed what);
+  /// Samples of one number of ranks.
+  struct Source {
+    std::shared_ptr<const OpFits> fits;
+    double crowding = 1;
+  };
+  [[nodiscard]] static Answer answer_of(const Source& source, const TracedOp& op);
 
-  Method method_;
   int ranks_ = 1;
   double crowding_ = 1;
-  std::shared_ptr<const OpFits> fits_;
+  Source source_;
+  Source
+      fuller_;  // of other ranks, with many more samples, for calls that `source_` has nothing near; or null
 };
 
 }  // namespace rossby

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include <fmt/core.h>
@@ -15,7 +17,11 @@
 namespace rossby {
 namespace {
 
-constexpr double shortest = 1e-9;  // s
+constexpr double shortest = 1e-9;      // s
+constexpr double nine_of_ten = 1.645;  // standard deviations
+// Standard deviations of logarithms: of a whole step, whatever is known of its calls; of messages; of what is
+// taken to take no time, or to be like something else.
+constexpr double least_doubt = 0.04, message_doubt = 0.2, unmeasured_doubt = 0.5;
 
 /// Straight lines between points (x ascending); the ends go on: below as they are, above in proportion to x
 /// beyond what the last two say.
@@ -38,10 +44,19 @@ void note(std::vector<std::string>& unmeasured, std::string what) {
 struct RankTimes {
   double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, transfer = 0,
          launches = 0, far = 0;
-  double rounds = 0;  // of messages
+  double rounds = 0;                     // of messages
+  std::map<std::string, double> errors;  // by op: seconds that its calls may be off, all in one direction
   [[nodiscard]] double computing() const { return forward + backward + optimiser; }
   [[nodiscard]] double all() const {
     return computing() + messages + reduction + pipeline + transfer + launches;
+  }
+  /// Of the logarithm of all of it but waits for stages: errors of different ops even out.
+  [[nodiscard]] double doubt(bool lacks) const {
+    const double waiting = message_doubt * (messages + reduction + transfer), own = all() - pipeline;
+    double squares = waiting * waiting;
+    for (const auto& [op, error] : errors) squares += error * error;
+    const double known = own > 0 ? std::sqrt(squares) / own : 0;
+    return std::hypot(least_doubt, known, lacks ? unmeasured_doubt : 0);
   }
 };
 
@@ -189,6 +204,7 @@ void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& pro
   const Prediction one = predict(validations, profile, times, place, false, launches);
   prediction.validation = one.step();
   prediction.validation_far_share = one.far_share;
+  prediction.validation_doubt = one.doubt;
   for (const std::string& name : one.unmeasured) note(prediction.unmeasured, name);
   for (const std::string& name : one.left_out) note(prediction.left_out, name);
 }
@@ -250,13 +266,16 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         of.rounds += calls;
         of.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         // What a rank does to it by itself; the host of a device, while that waits.
-        of.optimiser += calls * times.seconds(op).seconds;
+        const OpTimes::Answer own = times.seconds(op);
+        of.optimiser += calls * own.seconds;
+        of.errors[op.name] += calls * own.seconds * own.doubt;
         if (launches) of.reduction += calls * launches->seconds(op).seconds;
         continue;
       }
       if (launches) enqueuing += calls * launches->seconds(op).seconds;
       const OpTimes::Answer answer = times.seconds(op);
       const double seconds = calls * answer.seconds;
+      of.errors[op.name] += seconds * answer.doubt;
       if (answer.distance > 1) of.far += seconds;
       const bool costs = op.cost.flops + op.cost.bytes > 0;
       if (costs && std::isinf(answer.distance))
@@ -307,8 +326,18 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     note(prediction.left_out, "how far ranks are apart");
   if (const std::string beyond = beyond_measured(profile, place); !beyond.empty())
     note(prediction.unmeasured, beyond);
+  prediction.doubt = slowest.doubt(!prediction.left_out.empty());
   add_validation(ranks, profile, times, place, launches, prediction);
   return prediction;
+}
+
+std::pair<double, double> interval_of(double seconds, double doubt) {
+  const double factor = std::exp(nine_of_ten * doubt);
+  return {seconds / factor, seconds * factor};
+}
+
+double doubt_of(double seconds, double upper) {
+  return seconds > 0 && upper > seconds ? std::log(upper / seconds) / nine_of_ten : 0;
 }
 
 nlohmann::ordered_json json_of(const Prediction& p) {
@@ -316,7 +345,9 @@ nlohmann::ordered_json json_of(const Prediction& p) {
       {"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
   for (const EpochTraffic& epoch : p.sent_epochs)
     sent["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
+  const auto [low, high] = interval_of(p.step(), p.doubt);
   nlohmann::ordered_json json{{"step_seconds", p.step()},
+                              {"step_interval", {low, high}},
                               {"forward", p.forward},
                               {"backward", p.backward},
                               {"optimiser", p.optimiser},
@@ -333,6 +364,10 @@ nlohmann::ordered_json json_of(const Prediction& p) {
                               {"validation_seconds", p.validation},
                               {"far_share", p.far_share},
                               {"unmeasured", p.unmeasured}};
+  if (p.validation > 0) {
+    const auto [least, most] = interval_of(p.validation, p.validation_doubt);
+    json["validation_interval"] = {least, most};
+  }
   if (p.validation_far_share > 0) json["validation_far_share"] = p.validation_far_share;
   if (!p.left_out.empty()) json["left_out"] = p.left_out;
   if (p.device_bytes > 0) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -48,6 +49,9 @@ struct Prediction {
   // Of the time of a step, and of a validation: of calls that are far (OpTimes::Answer, 1) from all that were
   // measured.
   double far_share = 0, validation_far_share = 0;
+  /// Standard deviations of the logarithms of both times, from what was measured near their calls, how far
+  /// that is, and how noisy.
+  double doubt = 0, validation_doubt = 0;
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   std::vector<std::string> left_out;    // messages between ranks, how far these are apart, and ops without a
                                         // rate, never measured: they are taken to take no time
@@ -55,6 +59,11 @@ struct Prediction {
     return forward + backward + optimiser + messages + reduction + pipeline + transfer + launches + straggler;
   }
 };
+
+/// Nine measurements of ten are expected between these, of what is predicted to take `seconds`.
+[[nodiscard]] std::pair<double, double> interval_of(double seconds, double doubt);
+/// The doubt that has this upper end.
+[[nodiscard]] double doubt_of(double seconds, double upper);
 
 /// Predicts a step of which every rank in `ranks` (some or all of them: the slowest counts) makes these
 /// calls. With stages, all those with the same rows and times follow each other, by stage; of one rank alone

@@ -80,7 +80,7 @@ using GoOn = std::function<bool(bool mine)>;
 /// on what `go_on` says alone. On a device repeats that time its queue, which is kept busy meanwhile, take
 /// turns with those that time the host, without marks in between.
 template <class T>
-[[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec,
-                                double seconds, const GoOn& go_on);
+[[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,
+                                const Exec& exec, double seconds, const GoOn& go_on);
 
 }  // namespace rossby

@@ -1,58 +1,25 @@
 #include "rossby/run/calibrate.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
-#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/libraries.hpp"
 #include "rossby/mpi/watchdog.hpp"
-#include "rossby/plan/rates.hpp"
 #include "rossby/run/calibration.hpp"
 #include "rossby/run/device_choice.hpp"
+#include "rossby/run/machine_file.hpp"
 #include "rossby/run/model_run.hpp"
-#include "rossby/run/version.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 
 namespace rossby {
 namespace {
-
-std::string now() {
-  const std::time_t time = std::time(nullptr);
-  char text[32];
-  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&time));
-  return text;
-}
-
-MachineProfile describe_machine() {
-  MachineProfile profile;
-  char name[256] = "";
-  (void)gethostname(name, sizeof name - 1);
-  profile.host = name;
-  profile.processor = processor();
-  profile.cores = static_cast<int>(std::thread::hardware_concurrency());
-  profile.memory_bytes =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  profile.date = now();
-  profile.version = version_short();
-  profile.mpi = library_versions();
-  profile.blas = blas_core();
-  return profile;
-}
 
 /// Rank 0's processor and cores, which those of all ranks have to be.
 void expect_alike(const Communicator& comm, const MachineProfile& profile) {
@@ -69,42 +36,6 @@ void expect_machine_file(const std::string& file) {
   if (!text.empty() && !machine)
     user_error("{}: not a machine file, so that --replace does not overwrite it. Name another file with -o",
                file);
-}
-
-/// A folder that other processes of its kind wait for. Where the file system has no locks, nobody waits.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder)
-      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (fd_ >= 0) (void)::flock(fd_, LOCK_EX);
-  }
-  ~FolderLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int fd_;
-};
-
-/// Writes what was measured into the file, with what it holds by now where that is not to be replaced: others
-/// may have written since.
-void write_profile(const std::string& file, const MachineProfile& measured, bool replace) {
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  const FolderLock lock(folder.empty() ? "." : folder.string());
-  MachineProfile profile = measured;
-  if (!replace && std::filesystem::exists(file)) try {
-      MachineProfile known = read_profile(file);
-      merge(known, measured);
-      profile = std::move(known);
-    } catch (const UserError& error) {
-      const std::string aside = fmt::format("{}.{}", file, ::getpid());
-      atomic_write(aside, json_of(measured).dump(1) + "\n");
-      user_error("{}: not the one with which measuring began: {}. The new measurements are in {}", file,
-                 error.what(), aside);
-    }
-  atomic_write(file, json_of(profile).dump(1) + "\n");
 }
 
 /// Whether --precision is one of products.
@@ -203,9 +134,10 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
     refuse_to_replace(asked.output, {});
     for (const std::string& file : asked.configs) {
       refuse_to_replace(asked.output, {file});
-      const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
-                                          "parallel.products=" + options.products,
-                                          fmt::format("parallel.threads={}", options.threads)};
+      std::vector<std::string> sets = asked.sets;
+      sets.insert(sets.end(),
+                  {"parallel.device=cpu", "parallel.time_groups=1", "parallel.products=" + options.products,
+                   fmt::format("parallel.threads={}", options.threads)});
       options.own.push_back(Config::load(file, sets));
     }
     if (comm.rank() == 0) try_output(asked, profile);
@@ -224,7 +156,7 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
     measure_all_of(comm, there, profile);
   }
   agree(comm, [&] {
-    if (comm.rank() == 0) write_profile(asked.output, profile, asked.replace);
+    if (comm.rank() == 0) add_to_machine_file(asked.output, profile, asked.replace);
   });
   made.seconds = begin.seconds();
   return made;

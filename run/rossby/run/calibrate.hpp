@@ -12,6 +12,7 @@ namespace rossby {
 struct CalibrateOptions {
   std::string output;                // file (JSON) to write, or to add to
   std::vector<std::string> configs;  // TOML files: trainings that are measured beside the small ones
+  std::vector<std::string> sets;     // key=value, for these
   std::string precision = "float";   // of the small trainings: float, double, tf32, bf16
   std::string device = "auto";       // measured beside the host: auto, none, cuda, simulated
   bool quick = false;                // a few small cases for a moment each

@@ -18,8 +18,6 @@
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/plan/kriging.hpp"
-#include "rossby/plan/pace.hpp"
 #include "rossby/plan/rates.hpp"
 #include "rossby/plan/step_ops.hpp"
 #include "rossby/run/device_choice.hpp"
@@ -75,7 +73,8 @@ TimedOps time_training(const Communicator& together, const Config& config, doubl
   const auto run = make_run<T>(alone_on_host(together), config, Purpose::training);
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  return time_ops<T>(*task, optimiser, run->reducer(), run->training_exec(), seconds, [&](bool mine) {
+  const double clip = config.optimiser.clip;
+  return time_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), seconds, [&](bool mine) {
     MpiReducer reducer(together);
     double wanted = mine ? 1 : 0;
     reducer.max(std::span<double>(&wanted, 1));
@@ -318,14 +317,10 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   agree(comm, [&] { write_series(least, file.path()); });
   const Config config = config_of(least, options, file.path());
   // The second time as a training whose plan was made in the same process, which writes no series: its
-  // program and libraries, and what its factors leave a BLAS with, stay resident.
+  // program and libraries stay resident.
   const Communicator self = Communicator::self();
   (void)train_it(self, config);
   const double model_bytes = make_plan(self, config, options, profile);
-  const std::vector<Kriging::Point> points(Kriging::most_kept);
-  Kriging::Expected expected;
-  expected.lengths.fill(1);
-  (void)Kriging(points, std::vector<double>(points.size(), 0.1), expected);
   profile.process_bytes = std::max(0.0, resident_in(self, config) - model_bytes);
   if (comm.size() == 1) return;
   const std::string cut = "parallel.partition=graph";
@@ -350,15 +345,17 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     apart[training].add(comm, steps);
     samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
   };
-  Pace pace(cases.size(), rounds, options.case_seconds, options.ops_seconds);
+  const Stopwatch begin;
+  auto left = static_cast<double>(rounds * cases.size());
   for (int round = 0; round < rounds; ++round) {
     std::size_t training = 0;
     for (const CalibrationCase& of : cases) {
       const OwnFile file(comm, options.folder, ".nc");
       const Config config = config_of(of, options, file.path());
-      const Stopwatch begin;
-      keep(training, measure_case(comm, of, file, config, pace.next()), config);
-      pace.took(training++, round, begin.seconds());
+      // Data and first steps take as long again.
+      const double share = (options.ops_seconds - begin.seconds()) / left-- / 2;
+      const double seconds = std::clamp(share, 0.1 * options.case_seconds, options.case_seconds);
+      keep(training++, measure_case(comm, of, file, config, seconds), config);
     }
     for (const Config& config : options.own)
       keep(training++, time_any(comm, config, options.case_seconds), config);

@@ -12,7 +12,7 @@ namespace rossby {
 /// How long and on what a machine is measured.
 struct CalibrationOptions {
   double case_seconds = 0.09;       // a small training, three times
-  double ops_seconds = 150;         // all of them: less each, where the first round took too long
+  double ops_seconds = 45;          // all of them: less each, where the first round took too long
   int threads = 1;                  // of a rank
   std::string precision = "float";  // of the small trainings
   std::string device = "cpu";       // what they compute on: cpu, cuda, simulated (parallel.device)

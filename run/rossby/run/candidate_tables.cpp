@@ -81,9 +81,10 @@ std::string text_of(const std::vector<Candidate>& candidates) {
   std::size_t width = 0;
   for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
   std::string text = fmt::format(
-      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
+      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>7}{:>8}{:>12}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
       "row blocks", "stages", "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8),
-      "batch", "step ms", "steps", "epoch", "training", "memory", "messages %", "speed-up", "efficiency %");
+      "batch", "step ms", "+- %", "steps", "epoch", "training", "memory", "messages %", "speed-up",
+      "efficiency %");
   for (const Candidate& c : candidates) {
     text +=
         fmt::format("{} {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
@@ -92,7 +93,8 @@ std::string text_of(const std::vector<Candidate>& candidates) {
       const Prediction& p = c.plan->interpolated;
       const Gain gain(base, c);
       text +=
-          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>12}{:>11.1f}{:>10}{:>14}", 1e3 * p.step(), p.epoch_steps,
+          fmt::format("{:>12.3f}{:>7.0f}{:>8}{:>12}{:>12}{:>12}{:>11.1f}{:>10}{:>14}", 1e3 * p.step(),
+                      100 * (interval_of(1, p.doubt).second - 1), p.epoch_steps,
                       short_seconds_text(c.epoch_seconds()), short_seconds_text(c.plan->training_seconds()),
                       p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
                       p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0,
@@ -109,6 +111,9 @@ std::string text_of(const std::vector<Candidate>& candidates) {
       text +=
           fmt::format("  on {} hosts of {} ranks (--ranks-per-host)\n", place.hosts, place.ranks_on_host());
     text += fmt::format("  {}\n", duration_text(*best->plan));
+    if (candidates.size() > 1)
+      text += fmt::format("  speed-up and efficiency: over the fastest on {} rank{}, the fewest listed\n",
+                          base->ranks, base->ranks == 1 ? "" : "s");
     text += caveats_of(candidates, best);
   } else
     text += "none of them fits\n";

@@ -66,7 +66,7 @@ Index batch_of(const Config& config) {
 /// Plans candidates: on the ranks that are there, or by rank 0 for those that are not.
 class Planner {
  public:
-  Planner(const Communicator& comm, const MeasuredMachine& machine, const LoadConfig& load,
+  Planner(const Communicator& comm, MeasuredMachine& machine, const LoadConfig& load,
           const CandidateSpace& space)
       : comm_(&comm), machine_(&machine), load_(&load), space_(&space) {}
 
@@ -154,7 +154,7 @@ class Planner {
       if (static_cast<double>(candidate.batch) < space_->target_batch && candidate.batch > 0)
         check_batch(candidate.batch);
       candidate.plan = space_->ranks.empty()
-                           ? plan_training(*comm_, config, *machine_)
+                           ? plan_training(*comm_, config, *machine_, 0, space_->on_demand)
                            : plan_job(config, *machine_, job_of(config, ranks), whole(settings));
       candidate.batch = candidate.plan->batch;
       check_batch(candidate.batch);
@@ -290,7 +290,7 @@ class Planner {
   }
 
   const Communicator* comm_;
-  const MeasuredMachine* machine_;
+  MeasuredMachine* machine_;
   const LoadConfig* load_;
   const CandidateSpace* space_;
   Stopwatch told_;
@@ -344,7 +344,7 @@ std::vector<int> rank_counts(const std::string& text) {
   return {counts.begin(), counts.end()};
 }
 
-std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredMachine& machine,
+std::vector<Candidate> plan_candidates(const Communicator& comm, MeasuredMachine& machine,
                                        const LoadConfig& load, const CandidateSpace& space) {
   Planner planner(comm, machine, load, space);
   if (space.ranks.empty()) return planner.all();

@@ -32,7 +32,8 @@ struct CandidateSpace {
   int on_host = 0;         // their ranks to a host; 0: the most that were measured
   std::vector<std::pair<std::string, std::vector<std::string>>> vary;  // keys and values, all combinations
   double target_batch = 0;                                             // 0: any
-  double tolerance = 0.5;  // how far a batch may be from the target, as a share of it
+  double tolerance = 0.5;         // how far a batch may be from the target, as a share of it
+  OnDemand* on_demand = nullptr;  // of ranks that are there; null: nothing is measured
 };
 
 /// Values of "key=a,b,c". Throws UserError where it is none.
@@ -46,7 +47,7 @@ using LoadConfig = std::function<Config(const std::vector<std::string>& settings
 /// Every process grid of the ranks, for models of layers in stages of equal predicted time, too, for
 /// forecasters of windows every train.recompute, and all that the space varies, planned. Where its ranks are
 /// not there, rank 0 alone plans, and has the answer alone. Collective.
-[[nodiscard]] std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredMachine& machine,
+[[nodiscard]] std::vector<Candidate> plan_candidates(const Communicator& comm, MeasuredMachine& machine,
                                                      const LoadConfig& load, const CandidateSpace& space);
 
 /// The fastest of those that fit, by the time that the training takes; null: none fits.

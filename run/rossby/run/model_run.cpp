@@ -1,6 +1,7 @@
 #include "rossby/run/model_run.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <thread>
 
@@ -51,6 +52,14 @@ bool any_in_software(Isa isa, Reducer& reducer) {
 }
 
 }  // namespace
+
+void make_up(std::span<float> values) {
+  std::uint32_t state = 1;
+  for (float& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(state >> 8) * 0x1p-23F - 1;
+  }
+}
 
 template <class T>
 ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain domain,
@@ -171,7 +180,7 @@ void ModelRun<T>::decide_cycle(Purpose purpose) {
       cycle_remark_ = fmt::format("cycle     data.cycle = \"auto\" is {}, as when the run began\n", named);
     return;
   }
-  if (purpose == Purpose::tracing) {  // reads no values: with a cycle it holds the most steps
+  if (!reads_series(purpose)) {  // with a cycle it holds the most steps
     cycle_ = CycleKind::time_of_day;
     return;
   }

@@ -31,13 +31,22 @@ class WholeGraph;
 
 /// What a run is made for: training holds the steps that it trains and validates on, and no others; so does
 /// tracing, whose steps are written down and, where devices can run the model, not computed: it reads no
-/// series, all values are zero. Resuming is training from a checkpoint.
-enum class Purpose { training, resuming, forecasting, tracing };
+/// series, all values are zero. Timing computes such steps, on made-up values. Resuming is training from a
+/// checkpoint.
+enum class Purpose { training, resuming, forecasting, tracing, timing };
+
+/// Whether the series is read: else values and what is fitted to them are made up.
+[[nodiscard]] constexpr bool reads_series(Purpose purpose) {
+  return purpose != Purpose::tracing && purpose != Purpose::timing;
+}
+
+/// Fills `values` with numbers around 0 that differ, for Purpose::timing.
+void make_up(std::span<float> values);
 
 /// Whether starts and weights are refused at which a training makes no sense: what was trained before that
 /// was checked goes on, and is of use.
 [[nodiscard]] constexpr bool checks_starts(Purpose purpose) {
-  return purpose == Purpose::training || purpose == Purpose::tracing;
+  return purpose == Purpose::training || !reads_series(purpose);
 }
 
 [[nodiscard]] constexpr bool trains(Purpose purpose) {

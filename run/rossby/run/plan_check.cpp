@@ -100,26 +100,29 @@ std::string check_table(const CheckedRuns& of_all) {
   const auto& [runs, plans, faults] = all;
   if (runs.empty()) return table;
   table += fmt::format("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks",
-                       "threads", "measured ms", "predicted", "error %", "polynomials %", "waiting ms",
+                       "threads", "measured ms", "predicted", "error %", "expected", "waiting ms",
                        "predicted", "memory %", "sent");
-  double sum = 0, worst = 0, sum_model = 0, validations = 0, worst_validation = 0;
-  int count = 0, validated = 0;
+  double sum = 0, worst = 0, validations = 0, worst_validation = 0;
+  int count = 0, inside = 0, validated = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string& run = runs[i];
     const TrainingPlan& plan = plans[i];
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
-    const double error = error_of(p.step(), m.step), model = error_of(plan.modelled.step(), m.step);
+    const double error = error_of(p.step(), m.step);
+    const auto [low, high] = interval_of(p.step(), p.doubt);
+    const bool expected = low <= m.step && m.step <= high;
     const std::string memory = p.device_bytes > 0 && m.device_bytes > 0
                                    ? fmt::format("{:.1f}", error_of(p.device_bytes, m.device_bytes))
                                : p.memory_bytes > 0
                                    ? fmt::format("{:.1f}", error_of(p.memory_bytes, m.memory_bytes))
                                    : "-";
-    table += fmt::format("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13.1f}{:>11.3f}{:>11.3f}{:>9}  {}\n",
-                         run, plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error,
-                         model, 1e3 * m.waiting, 1e3 * waiting_of(p), memory, sent_text(plan));
+    table +=
+        fmt::format("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13}{:>11.3f}{:>11.3f}{:>9}  {}\n", run,
+                    plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error,
+                    expected ? "yes" : "no", 1e3 * m.waiting, 1e3 * waiting_of(p), memory, sent_text(plan));
     sum += std::abs(error);
-    sum_model += std::abs(model);
+    inside += expected;
     worst = std::max(worst, std::abs(error));
     ++count;
     if (p.validation == 0 || m.validation == 0) continue;
@@ -128,8 +131,8 @@ std::string check_table(const CheckedRuns& of_all) {
     worst_validation = std::max(worst_validation, off);
     ++validated;
   }
-  table += fmt::format("{} run{}: mean error {:.1f} %, worst {:.1f} %; by polynomials {:.1f} %\n", count,
-                       count == 1 ? "" : "s", sum / count, worst, sum_model / count);
+  table += fmt::format("{} run{}: mean error {:.1f} %, worst {:.1f} %; in the expected interval {}\n", count,
+                       count == 1 ? "" : "s", sum / count, worst, inside);
   if (validated > 0)
     table += fmt::format("validations of {} run{}: mean error {:.1f} %, worst {:.1f} %\n", validated,
                          validated == 1 ? "" : "s", validations / validated, worst_validation);

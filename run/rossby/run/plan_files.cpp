@@ -36,6 +36,11 @@ Prediction prediction_of(const Json& json) {
   p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
   p.validation = json.value("validation_seconds", 0.0);
+  const auto doubt = [&](const char* interval, double seconds) {
+    return json.contains(interval) ? doubt_of(seconds, json.at(interval).at(1)) : 0;
+  };
+  p.doubt = doubt("step_interval", json.at("step_seconds"));
+  p.validation_doubt = doubt("validation_interval", p.validation);
   p.memory_bytes = json.at("memory_bytes");
   p.sent_messages = json.at("sent").at("messages");
   p.sent_bytes = json.at("sent").at("bytes");
@@ -66,8 +71,11 @@ Json json_of(const TrainingPlan& plan) {
   json["epochs"] = plan.epochs;
   json["validations"] = plan.validations;
   json["training_seconds"] = plan.training_seconds();
+  if (plan.training_seconds() > 0) {
+    const auto [low, high] = plan.training_interval();
+    json["training_interval"] = {low, high};
+  }
   json["predicted"] = json_of(plan.interpolated);
-  json["predicted_by_polynomials"] = json_of(plan.modelled);
   Json ops = Json::array();
   for (const TracedOp& op : plan.ops) {
     const double calls = static_cast<double>(op.calls) / static_cast<double>(plan.traced_steps);
@@ -117,7 +125,6 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.validations = json.value("validations", Index{0});
     plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
     plan.interpolated = prediction_of(json.at("predicted"));
-    plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
     if (json.contains("asynchronous")) {
       const Json& asynchronous = json.at("asynchronous");
       plan.asynchronous = asynchronous_plan_of(asynchronous.at("predicted"));
@@ -150,15 +157,22 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
   }
 }
 
+std::string between_text(const std::pair<double, double>& interval) {
+  return fmt::format("({} to {})", short_seconds_text(interval.first), short_seconds_text(interval.second));
+}
+
 std::string duration_text(const TrainingPlan& plan) {
   const Prediction& p = plan.interpolated;
-  std::string text = fmt::format("{} an epoch of {} step{}",
-                                 short_seconds_text(p.step() * static_cast<double>(p.epoch_steps)),
-                                 p.epoch_steps, p.epoch_steps == 1 ? "" : "s");
-  if (p.validation > 0) text += fmt::format(", {} a validation", short_seconds_text(p.validation));
+  const double epoch = p.step() * static_cast<double>(p.epoch_steps);
+  std::string text =
+      fmt::format("{} {} an epoch of {} step{}", short_seconds_text(epoch),
+                  between_text(interval_of(epoch, p.doubt)), p.epoch_steps, p.epoch_steps == 1 ? "" : "s");
+  if (p.validation > 0)
+    text += fmt::format(", {} {} a validation", short_seconds_text(p.validation),
+                        between_text(interval_of(p.validation, p.validation_doubt)));
   if (plan.epochs > 0)
-    text += fmt::format(", {} the training of {} epoch{}", short_seconds_text(plan.training_seconds()),
-                        plan.epochs, plan.epochs == 1 ? "" : "s");
+    text += fmt::format(", {} {} the training of {} epoch{}", short_seconds_text(plan.training_seconds()),
+                        between_text(plan.training_interval()), plan.epochs, plan.epochs == 1 ? "" : "s");
   return text;
 }
 
@@ -184,8 +198,9 @@ std::string text_of(const TrainingPlan& plan) {
   if (!plan.device.empty()) line("launches, waits for it", p.launches);
   line("slowest rank", p.straggler);
   line("step", p.step());
-  text += fmt::format("  {}; a step by polynomials alone: {:.4f} ms\n", duration_text(plan),
-                      1e3 * plan.modelled.step());
+  text += fmt::format("  nine steps of ten between {:.4f} and {:.4f} ms\n  {}\n",
+                      1e3 * interval_of(p.step(), p.doubt).first, 1e3 * interval_of(p.step(), p.doubt).second,
+                      duration_text(plan));
   if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
   if (p.device_bytes > 0) text += fmt::format("  memory of a device: {}\n", bytes_text(p.device_bytes));
   text += caveats(p);
@@ -197,10 +212,10 @@ std::vector<std::string> caveat_lines(const Prediction& p) {
   std::vector<std::string> lines;
   const auto far = [&](double share, const char* what) {
     if (share > far_share_told)
-      lines.push_back(
-          fmt::format("{:.0f} % of {} are calls far from all that were measured. Measure the training itself "
-                      "(rossby calibrate --config)",
-                      100 * share, what));
+      lines.push_back(fmt::format(
+          "{:.0f} % of {} are calls far from all that were measured. Plan it on the ranks that it "
+          "will have, which measures them",
+          100 * share, what));
   };
   far(p.far_share, "it");
   far(p.validation_far_share, "a validation");

@@ -137,8 +137,9 @@ class Plans {
     space_.tolerance = question.tolerance;
   }
 
-  [[nodiscard]] PlanAnswer make(const MeasuredMachine& machine,
-                                const std::vector<std::string>& settings) const {
+  /// `measures`: calls that the machine's file lacks, into that file.
+  [[nodiscard]] PlanAnswer make(MeasuredMachine& machine, const std::vector<std::string>& settings,
+                                bool measures) const {
     const auto read = [&](const std::vector<std::string>& more) {
       std::vector<std::string> sets = question_->sets;
       sets.insert(sets.end(), settings.begin(), settings.end());
@@ -151,9 +152,12 @@ class Plans {
     if (!asynchronous && space_.ranks.empty() && !question_->candidates && space_.vary.empty() &&
         space.target_batch == 0) {
       const Config config = agree(*comm_, [&] { return read({}); });
-      const TrainingPlan plan = plan_training(*comm_, config, machine);
+      OnDemand on_demand{question_->machine, seconds_for_training};
+      const TrainingPlan plan = plan_training(*comm_, config, machine, 0, measures ? &on_demand : nullptr);
       return {text_of(plan), json_of(plan), plan.compared_seconds()};
     }
+    OnDemand on_demand{question_->machine, seconds_for_candidates};
+    if (measures) space.on_demand = &on_demand;
     const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space);
     if (asynchronous) return of_asynchronous(candidates, machine.profile, read);
     const Candidate* best = fastest(candidates);
@@ -199,12 +203,12 @@ PlanAnswer answer(const Communicator& comm, const PlanQuestion& question) {
   WhatIf asked = agree(comm, [&] { return what_if_of(question.what_if); });
   if (!question.output.empty()) agree(comm, [&] { check_output(question, asked); });
   const Plans plans(comm, question);
-  const MeasuredMachine machine{agree(comm, [&] { return read_profile(question.machine); })};
-  PlanAnswer made = plans.make(machine, {});
+  MeasuredMachine machine{agree(comm, [&] { return read_profile(question.machine); })};
+  PlanAnswer made = plans.make(machine, {}, question.measures);
   if (question.what_if.empty()) return made;
-  const MeasuredMachine there{agree(comm, [&] { return other_machine(machine.profile, asked); })};
+  MeasuredMachine there{agree(comm, [&] { return other_machine(machine.profile, asked); })};
   agree(comm, [&] { check_what_if(question, asked, there.profile); });
-  const PlanAnswer other = plans.make(there, asked.settings);
+  const PlanAnswer other = plans.make(there, asked.settings, false);
   made.text += fmt::format("\nwhat if {}:\n{}", question.what_if, other.text);
   const double speed_up = other.training > 0 ? made.training / other.training : 0;
   if (made.training > 0 && other.training > 0) made.text += fmt::format("speed-up: {:.3f}\n", speed_up);

@@ -13,6 +13,7 @@ namespace rossby {
 struct PlanQuestion {
   std::string config;             // TOML file
   std::string machine;            // measurements of `rossby calibrate`
+  bool measures = true;           // calls of the training that the machine's file lacks, into that file
   std::string output;             // file that the answer is for: none of those that are read; empty: none
   bool candidates = false;        // every grid of the ranks, instead of the configuration's
   std::string ranks;              // of jobs that are not there: 1,2,6 or 1..1024; empty: the ranks that ask

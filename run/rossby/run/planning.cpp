@@ -112,11 +112,10 @@ Config choose_place(const Config& config, const MachineProfile& profile, Place& 
 }
 
 /// What the host takes to enqueue calls; nothing where it computes them itself.
-std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine,
-                                   OpTimes::Method method) {
+std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine) {
   if (!place.on_device) return std::nullopt;
   return OpTimes(machine.profile, precision_of(config, place.on_device), place.ranks_on_host(), place.threads,
-                 method, &machine.fits, Timed::launches);
+                 &machine.fits, Timed::launches);
 }
 
 /// What all ranks send in the epochs that each of them knows of.
@@ -171,14 +170,16 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   double chosen[] = {static_cast<double>(lowest(own == most[0])),
                      static_cast<double>(lowest(mine.validation == most[5]))};
   reducer.max(chosen);
-  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages, mine.reduction,
-                    mine.straggler, mine.far_share, mine.pipeline,  mine.transfer, mine.launches};
+  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages,
+                    mine.reduction, mine.straggler, mine.far_share, mine.pipeline,
+                    mine.transfer,  mine.launches,  mine.doubt};
   if (comm.rank() != static_cast<int>(-chosen[0]))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
   const bool validates_slowest = comm.rank() == static_cast<int>(-chosen[1]);
   double sums[] = {mine.sent_messages, mine.sent_bytes, computing,
-                   validates_slowest ? mine.validation_far_share : 0};
+                   validates_slowest ? mine.validation_far_share : 0,
+                   validates_slowest ? mine.validation_doubt : 0};
   reducer.sum(sums);
   Prediction all = mine;
   all.sent_messages = sums[0];
@@ -196,25 +197,21 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.pipeline = parts[7];
   all.transfer = parts[8];
   all.launches = parts[9];
+  all.doubt = parts[10];
   all.memory_bytes = most[1];
   all.device_bytes = most[3];
   all.epoch_steps = static_cast<Index>(most[4]);
   all.validation = most[5];
   all.validation_far_share = sums[3];
+  all.validation_doubt = sums[4];
   all.unmeasured = union_of(comm, mine.unmeasured);
   all.left_out = union_of(comm, mine.left_out);
   return all;
 }
 
-OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine,
-                 OpTimes::Method method) {
-  return {machine.profile,
-          precision_of(config, place.on_device),
-          place.ranks_on_host(),
-          place.threads,
-          method,
-          &machine.fits,
-          place.on_device ? Timed::device : Timed::host};
+OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine) {
+  return {machine.profile, precision_of(config, place.on_device),        place.ranks_on_host(), place.threads,
+          &machine.fits,   place.on_device ? Timed::device : Timed::host};
 }
 
 /// What this rank waits for the other stages that have its rows and times. Collective.
@@ -273,8 +270,8 @@ Config planned_config(const Config& config, const MachineProfile& profile) {
   return sets.empty() ? config : config.with(sets);
 }
 
-TrainingPlan plan_training(const Communicator& comm, const Config& asked, const MeasuredMachine& machine,
-                           Index epochs) {
+TrainingPlan plan_training(const Communicator& comm, const Config& asked, MeasuredMachine& machine,
+                           Index epochs, OnDemand* on_demand) {
   TrainingPlan plan;
   plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, asked)};
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
@@ -286,19 +283,15 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, const 
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
   plan.footprint = mine.footprint;
+  if (on_demand) measure_missing(comm, config, plan.place, mine, machine, *on_demand);
   const ProcessGrid grid(comm, plan.time_groups, plan.stages);
-  const auto predicted = [&](OpTimes::Method method) {
-    const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine, method); });
-    const auto launches = agree(comm, [&] { return launches_at(plan.place, config, machine, method); });
-    Prediction own =
-        predict({mine}, machine.profile, times, plan.place, false, launches ? &*launches : nullptr);
-    if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
-    Prediction all = slowest(comm, own);
-    all.sent_epochs = sum_epochs(comm, mine.sent_epochs);
-    return all;
-  };
-  plan.interpolated = predicted(OpTimes::Method::interpolated);
-  plan.modelled = predicted(OpTimes::Method::model);
+  const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine); });
+  const auto launches = agree(comm, [&] { return launches_at(plan.place, config, machine); });
+  Prediction own =
+      predict({mine}, machine.profile, times, plan.place, false, launches ? &*launches : nullptr);
+  if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
+  plan.interpolated = slowest(comm, own);
+  plan.interpolated.sent_epochs = sum_epochs(comm, mine.sent_epochs);
   if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
   plan.refused = lacks_memory(plan, config, machine.profile);
   return plan;
@@ -317,9 +310,8 @@ Prediction predict_rank(const Config& asked, const MeasuredMachine& machine, con
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, place);
   const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
   const StepOps ops = trace(comm, config, plan, &whole);
-  const auto method = OpTimes::Method::interpolated;
-  const auto launches = launches_at(place, config, machine, method);
-  return predict({ops}, machine.profile, times_at(place, config, machine, method), place, false,
+  const auto launches = launches_at(place, config, machine);
+  return predict({ops}, machine.profile, times_at(place, config, machine), place, false,
                  launches ? &*launches : nullptr);
 }
 
@@ -364,13 +356,9 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   plan.ops = ranks.front().ops;
   plan.traced_steps = ranks.front().steps;
   plan.footprint = ranks.front().footprint;
-  const auto predicted = [&](OpTimes::Method method) {
-    const auto launches = launches_at(plan.place, config, machine, method);
-    return predict(ranks, machine.profile, times_at(plan.place, config, machine, method), plan.place, all,
-                   launches ? &*launches : nullptr);
-  };
-  plan.interpolated = predicted(OpTimes::Method::interpolated);
-  plan.modelled = predicted(OpTimes::Method::model);
+  const auto launches = launches_at(plan.place, config, machine);
+  plan.interpolated = predict(ranks, machine.profile, times_at(plan.place, config, machine), plan.place, all,
+                              launches ? &*launches : nullptr);
   if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
   plan.refused = lacks_memory(plan, config, machine.profile);
   return plan;

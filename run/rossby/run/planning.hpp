@@ -11,6 +11,7 @@
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/plan/asynchronous.hpp"
 #include "rossby/plan/prediction.hpp"
+#include "rossby/run/missing_calls.hpp"
 #include "rossby/train/config.hpp"
 
 namespace rossby {
@@ -36,7 +37,6 @@ struct TrainingPlan {
   Index batch = 0;            // windows, pairs or steps of the first one, of all groups together
   std::string refused;        // why it does not fit the machine's memory; empty: it does
   Prediction interpolated;    // ops between samples
-  Prediction modelled;        // ops by their polynomials (OpModel)
   std::vector<TracedOp> ops;  // of rank 0, of `traced_steps` steps
   Index traced_steps = 1;
   Index epochs = 0, validations = 0;  // of the whole training, unless it stops earlier
@@ -65,6 +65,13 @@ struct TrainingPlan {
     return static_cast<double>(epochs) * static_cast<double>(p.epoch_steps) * p.step() +
            static_cast<double>(validations) * p.validation;
   }
+  /// Errors of steps and of validations have one cause.
+  [[nodiscard]] std::pair<double, double> training_interval() const {
+    const Prediction& p = interpolated;
+    const double validating = static_cast<double>(validations) * p.validation, all = training_seconds();
+    const double stepping = all - validating;
+    return interval_of(all, all > 0 ? (stepping * p.doubt + validating * p.validation_doubt) / all : 0);
+  }
   /// What plans are compared by: the training or, where it has no epochs, one.
   [[nodiscard]] double compared_seconds() const {
     const Prediction& p = interpolated;
@@ -77,10 +84,11 @@ struct TrainingPlan {
 [[nodiscard]] Config planned_config(const Config& config, const MachineProfile& profile);
 
 /// Traces the training's steps on every rank without computing them and predicts the slowest one's, and what
-/// is sent in each of the first `epochs` epochs. Throws UserError where the profile has no measurements with
-/// so many threads. Collective.
+/// is sent in each of the first `epochs` epochs. With `on_demand` calls that the machine's file lacks are
+/// measured first. Throws UserError where the profile has no measurements with so many threads. Collective.
 [[nodiscard]] TrainingPlan plan_training(const Communicator& comm, const Config& config,
-                                         const MeasuredMachine& machine, Index epochs = 0);
+                                         MeasuredMachine& machine, Index epochs = 0,
+                                         OnDemand* on_demand = nullptr);
 /// So many are told of in a run's plan.json.
 constexpr Index planned_epochs = 100;
 
@@ -110,6 +118,8 @@ struct Job {
 [[nodiscard]] TrainingPlan plan_of(const nlohmann::ordered_json& json, const std::string& origin);
 /// "X an epoch of N steps, Y a validation, Z the training of E epochs": as long as it may take.
 [[nodiscard]] std::string duration_text(const TrainingPlan& plan);
+/// "(4.1ms to 5.2ms)".
+[[nodiscard]] std::string between_text(const std::pair<double, double>& interval);
 /// A table for the console.
 [[nodiscard]] std::string text_of(const TrainingPlan& plan);
 /// More of the time than this in calls far from all that were measured is told.

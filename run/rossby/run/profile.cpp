@@ -200,7 +200,7 @@ class Search {
 
   /// A few steps of each candidate: what they cost, or why they cannot be trained.
   bool learn_costs() {
-    const std::vector<PlannedCost> planned = plan_costs(comm_, question_, state_, options_.machine);
+    const std::vector<PlannedCost> planned = plan_costs(comm_, question_, state_, options_);
     std::vector<ProfileUnit> units;
     for (std::size_t k = 0; k < state_.candidates.size(); ++k) {
       ProfiledCandidate& one = state_.candidates[k];

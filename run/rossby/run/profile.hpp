@@ -15,6 +15,7 @@ struct ProfileOptions {
   std::string budget = "3%";       // share of the complete trainings of all candidates, or time ("10m")
   std::string candidates = "all";  // all, names of models and candidates, or a TOML file
   std::string machine;             // measurements of `rossby calibrate`: costs are planned; empty: measured
+  bool measures = true;            // calls of the candidates that the machine's file lacks, into that file
   std::string costs;               // directory of a profile whose measured costs are taken; empty: none
   Index folds = 0;                 // blocked folds of the training part; 0: as configured, or if need be
   Index seed = 1;                  // of trainings and draws

@@ -15,10 +15,11 @@ namespace rossby {
 namespace {
 
 /// On the ranks of `comm`.
-PlannedCost planned_cost(const Communicator& comm, const Config& config, const MeasuredMachine& machine) {
+PlannedCost planned_cost(const Communicator& comm, const Config& config, MeasuredMachine& machine,
+                         OnDemand* on_demand) {
   PlannedCost cost;
   try {
-    const TrainingPlan plan = plan_training(comm, config, machine);
+    const TrainingPlan plan = plan_training(comm, config, machine, 0, on_demand);
     cost.step = plan.interpolated.step();
     cost.validation = plan.interpolated.validation;
     cost.refused = plan.refused;
@@ -38,17 +39,19 @@ PlannedCost shared(const Communicator& comm, const PlannedCost& cost) {
 }  // namespace
 
 std::vector<PlannedCost> plan_costs(const Communicator& comm, const ProfileQuestion& question,
-                                    const ProfileState& state, const std::string& file) {
+                                    const ProfileState& state, const ProfileOptions& options) {
   std::vector<PlannedCost> costs(state.candidates.size());
-  if (file.empty()) return costs;
-  const MeasuredMachine machine{agree(comm, [&] { return read_profile(file); })};
+  if (options.machine.empty()) return costs;
+  MeasuredMachine machine{agree(comm, [&] { return read_profile(options.machine); })};
+  OnDemand on_demand{options.machine, seconds_for_candidates, options.prints};
   const Communicator alone = Communicator::self(rank_on_host(comm), ranks_on_host(comm));
   for (std::size_t k = 0; k < costs.size(); ++k) {
     const ProfiledCandidate& one = state.candidates[k];
     if (one.status != ProfiledCandidate::Status::waiting) continue;
     const Config config = agree(comm, [&] { return question.config_of(one, 0); });
     if (one.all_ranks || comm.rank() == 0)
-      costs[k] = planned_cost(one.all_ranks ? comm : alone, config, machine);
+      costs[k] = planned_cost(one.all_ranks ? comm : alone, config, machine,
+                              options.measures ? &on_demand : nullptr);
     costs[k] = shared(comm, costs[k]);
   }
   return costs;

@@ -16,9 +16,9 @@ struct PlannedCost {
   std::string refused;              // why it cannot be trained on this machine; empty: it can
 };
 
-/// Plans the candidates that wait, by what `rossby calibrate` has measured (file `machine`). Collective.
+/// Plans the candidates that wait, by what `rossby calibrate` has measured (options.machine). Collective.
 [[nodiscard]] std::vector<PlannedCost> plan_costs(const Communicator& comm, const ProfileQuestion& question,
-                                                  const ProfileState& state, const std::string& machine);
+                                                  const ProfileState& state, const ProfileOptions& options);
 
 /// The cost of a candidate from its first steps, `ranks` of which trained it, or as it was planned.
 void set_cost(ProfiledCandidate& candidate, const Config& config, const UnitResult& measured,

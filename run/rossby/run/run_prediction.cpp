@@ -26,7 +26,8 @@ std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& 
     // As the training itself decides it.
     if (config.parallel.device == "auto" && lacks_gpus(comm)) machine.profile.device = {};
     try {
-      plan = plan_training(comm, config, machine, planned_epochs);
+      OnDemand on_demand{options.machine, seconds_for_training, options.prints};
+      plan = plan_training(comm, config, machine, planned_epochs, options.measures ? &on_demand : nullptr);
       if (config.train.updates == "asynchronous")
         plan->asynchronous = plan_asynchronous(*plan, machine.profile, config);
     } catch (const UserError& error) {  // of all ranks alike
@@ -41,11 +42,12 @@ std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& 
 
 void print_prediction(const TrainingPlan& plan) {
   const Prediction& p = plan.interpolated;
+  const auto [low, high] = interval_of(p.step(), p.doubt);
   if (plan.asynchronous)
     fmt::print("plan      {}, {} a rank\n", text_of(*plan.asynchronous), bytes_text(p.memory_bytes));
   else
-    fmt::print("plan      {:.4g} ms a step, {}, {} a rank\n", 1e3 * p.step(), duration_text(plan),
-               bytes_text(std::max(p.memory_bytes, p.device_bytes)));
+    fmt::print("plan      {:.4g} ms a step ({:.4g} to {:.4g}), {}, {} a rank\n", 1e3 * p.step(), 1e3 * low,
+               1e3 * high, duration_text(plan), bytes_text(std::max(p.memory_bytes, p.device_bytes)));
   if (!plan.refused.empty()) fmt::print("warning   does not fit: {}\n", plan.refused);
 }
 

@@ -31,7 +31,8 @@ void StnnRun<T>::start(Purpose purpose) {
   start.persistence = stnn_settings(*config_).dynamics_start == "persistence";
   if (purpose == Purpose::tracing) return;  // nobody reads the values
   model_->start(start);
-  if (config_->relation.low_rank_start == "eof" && config_->relation.discover == "low_rank")
+  if (reads_series(purpose) && config_->relation.low_rank_start == "eof" &&
+      config_->relation.discover == "low_rank")
     start_low_rank_at_eofs();
 }
 

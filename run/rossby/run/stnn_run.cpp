@@ -58,17 +58,20 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
 template <class T>
 void StnnRun<T>::read(Purpose purpose) {
   if (purpose == Purpose::forecasting || grid_.groups() == 1) {
-    if (purpose == Purpose::tracing)
-      series_ = Series(domain_.info.steps, static_cast<Index>(domain_.rows.size()), domain_.info.features);
-    else
+    if (reads_series(purpose)) {
       series_ = read_series(grid_.space(), *config_, domain_);
+      return;
+    }
+    series_ = Series(domain_.info.steps, static_cast<Index>(domain_.rows.size()), domain_.info.features);
+    if (purpose == Purpose::timing) make_up(series_.values.span());
     return;
   }
   Index last = held_.last;
   if (validates_) last = std::max(last, domain_.split.validation.last);
   series_ = Series(last - held_.first, static_cast<Index>(domain_.rows.size()), domain_.info.features);
   series_.first = held_.first;
-  if (purpose == Purpose::tracing) return;
+  if (purpose == Purpose::timing) make_up(series_.values.span());
+  if (!reads_series(purpose)) return;
   std::vector<Index> steps(static_cast<std::size_t>(series_.steps));
   std::iota(steps.begin(), steps.end(), series_.first);
   read_steps(grid_.space(), *config_, domain_, steps, series_.values.span());
@@ -77,7 +80,7 @@ void StnnRun<T>::read(Purpose purpose) {
 /// Names, counts and scales the data: the same for every grid.
 template <class T>
 void StnnRun<T>::fit(Purpose purpose) {
-  if (purpose == Purpose::tracing) {
+  if (!reads_series(purpose)) {
     scaler_ = Scaler(series_.rows, series_.features);
     return;
   }

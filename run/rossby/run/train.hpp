@@ -15,6 +15,7 @@ struct TrainOptions {
   std::string run;              // run directory, made if it is not there; all ranks see it
   std::string resume = "auto";  // auto: go on from the newest good checkpoint; never; or a checkpoint's file
   std::string machine;          // measurements of `rossby calibrate`: predicts the training; empty: does not
+  bool measures = true;         // calls of the training that the machine's file lacks, into that file
   std::string record;           // file that asynchronous updates are written to; empty: they are not
   std::string replay;           // file of such a training, which is repeated; empty: none is
   bool write_state = false;     // writes the state of the newest checkpoint and trains no step

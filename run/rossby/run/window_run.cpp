@@ -170,7 +170,7 @@ void WindowRun<T>::keep_steps(Device& device) {
 /// Scales, counts and names the data by what training windows read: the same for every grid.
 template <class T>
 void WindowRun<T>::fit(Purpose purpose) {
-  if (purpose == Purpose::tracing) {
+  if (!reads_series(purpose)) {
     scaler_ = Scaler(store_->rows(), store_->features());
     past_scaler_ = Scaler(store_->rows(), domain_.inputs.past);
     known_scaler_ = Scaler(store_->rows(), domain_.inputs.known);

@@ -50,7 +50,8 @@ void WindowRun<T>::make_store(Purpose purpose) {
       std::move(held), *step_exchange_, purpose == Purpose::tracing, domain_.inputs.channels());
   set_times(std::move(times_.values));
   set_calendar();
-  if (purpose != Purpose::tracing) read_values();
+  if (reads_series(purpose)) read_values();
+  if (purpose == Purpose::timing) make_up(store_->values());
 }
 
 /// Time features of the axis and, if known, of steps behind it; of a step that is held twice at both its

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
-#include "rossby/plan/op_residuals.hpp"
 #include "rossby/plan/prediction.hpp"
 #include "rossby/plan/transfers.hpp"
 #include "rossby/plan/what_if.hpp"
@@ -175,6 +174,61 @@ TEST(OpTimes, AnOpThatWasNeverMeasuredTakesTheLongerOfBytesAndFlops) {
   EXPECT_NEAR(times.seconds(call("new", 1e11, 1e8)).seconds, 1, 1e-9);
 }
 
+TEST(OpTimes, FewSamplesGrowWithTheCall) {
+  MachineProfile profile = machine();
+  profile.ops.push_back(sample("alone", 1e6, 1e6, 1e-3));
+  const OpTimes times(profile, "float", 1, 1);
+  EXPECT_NEAR(times.seconds(call("alone", 0.5e6, 0.5e6)).seconds, 0.5e-3, 1e-5)
+      << "half of it, not a constant";
+}
+
+TEST(OpTimes, AFewCallsOnOtherRanksSayNothingOfOtherCalls) {
+  MachineProfile profile = machine();
+  std::erase_if(profile.ops, [](const OpSample& s) { return s.ranks == 2; });
+  profile.ops.push_back(sample("new", 1e6, 1e6, 4e-3, 2));
+  const OpTimes times(profile, "float", 2, 1);
+  EXPECT_NEAR(times.seconds(call("new", 1e6, 1e6)).seconds, 4e-3, 1e-12);
+  const OpTimes::Answer other = times.seconds(call("linear", 8e5, 1e5));
+  EXPECT_NEAR(other.seconds, 1e-5, 1e-12) << "as one rank took it";
+  EXPECT_EQ(other.distance, 0);
+  EXPECT_GT(other.doubt, times.seconds(call("new", 1e6, 1e6)).doubt);
+  EXPECT_TRUE(std::isinf(times.distance(call("linear", 8e5, 1e5)))) << "that is still worth measuring";
+}
+
+TEST(OpTimes, DoubtsWhatIsFarFromItsSamples) {
+  MachineProfile profile = machine();
+  profile.ops.front().spread = 0.2;
+  const OpTimes times(profile, "float", 1, 1);
+  const double noisy = times.seconds(call("linear", 8e4, 1e4)).doubt,
+               quiet = times.seconds(call("linear", 8e5, 1e5)).doubt,
+               near = times.seconds(call("linear", 8 * 2e5, 2e5)).doubt,
+               far = times.seconds(call("linear", 8e12, 1e12)).doubt,
+               never = times.seconds(call("new", 8e5, 1e5)).doubt;
+  EXPECT_NEAR(noisy, 0.2, 1e-12);
+  EXPECT_GT(quiet, 0);
+  EXPECT_LT(quiet, near);
+  EXPECT_LT(near, far);
+  EXPECT_LE(far, never);
+}
+
+TEST(Prediction, HasAnIntervalOfItsCalls) {
+  const MachineProfile profile = machine();
+  const OpTimes times(profile, "float", 1, 1);
+  StepOps rank;
+  rank.steps = 1;
+  rank.ops = {call("linear", 8e5, 1e5)};
+  const double known = predict({rank}, profile, times, {}).doubt;
+  rank.ops = {call("new", 8e5, 1e5)};
+  const double never = predict({rank}, profile, times, {}).doubt;
+  EXPECT_GT(known, 0.03) << "no two steps are alike";
+  EXPECT_GT(never, 5 * known);
+  const auto [low, high] = interval_of(2, 0.1);
+  EXPECT_NEAR(low * high, 4, 1e-12);
+  EXPECT_NEAR(high / 2, std::exp(0.1645), 1e-12);
+  EXPECT_NEAR(doubt_of(2, high), 0.1, 1e-12);
+  EXPECT_EQ(doubt_of(0, 0), 0);
+}
+
 TEST(OpTimes, MoreRanksThanCoresTakeTurns) {
   const MachineProfile profile = machine();
   const double one = OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e5, 1e5)).seconds;
@@ -279,40 +333,6 @@ TEST(Prediction, SumsWhatRanksSendAndOverGroups) {
   EXPECT_EQ(predict({rank}, alone, times, two).left_out,
             (std::vector<std::string>{"allreduce between ranks", "how far ranks are apart"}));
   EXPECT_EQ(predict({rank}, alone, times, one).left_out, std::vector<std::string>());
-}
-
-TEST(OpResiduals, AreThoseOfThePolynomialAndOfInterpolationWithoutTheSample) {
-  MachineProfile profile;
-  // 1e-5 s + 1e-10 s a flop, but for one that takes twice that; no two in the same place.
-  for (int k = 0; k < 6; ++k) {
-    const double flops = 1e5 * std::pow(2.0, k);
-    profile.ops.push_back(sample("op", flops, 0, (1e-5 + 1e-10 * flops) * (k == 3 ? 2 : 1)));
-    profile.ops.back().ranks = 2;
-  }
-  profile.ops.push_back(sample("once", 1e3, 0, 1e-5));
-  profile.ops.back().backward = true;
-  const std::vector<OpResiduals> all = residuals_of(profile);
-  ASSERT_EQ(all.size(), 2U);
-  EXPECT_EQ(all[0].op, "once");
-  EXPECT_TRUE(all[0].backward);
-  EXPECT_EQ(all[0].samples, 1);
-  EXPECT_NEAR(all[0].model.error, 0, 1e-12);
-  EXPECT_EQ(all[0].interpolated, 0);
-  EXPECT_EQ(all[1].op, "op");
-  EXPECT_EQ(all[1].ranks, 2);
-  EXPECT_EQ(all[1].samples, 6);
-  double mean = 0, worst = 0;
-  for (int k = 0; k < 6; ++k) {
-    const OpSample& s = profile.ops[static_cast<std::size_t>(k)];
-    const double off = std::abs(all[1].model.seconds(s.cost) / s.seconds - 1);
-    mean += off / 6;
-    worst = std::max(worst, off);
-  }
-  EXPECT_NEAR(all[1].model.error, mean, 1e-12);
-  EXPECT_NEAR(all[1].worst, worst, 1e-12);
-  EXPECT_GT(all[1].worst, 0.3) << "one is twice as long";
-  EXPECT_GT(all[1].interpolated, 0.05);
-  EXPECT_LT(all[1].interpolated, 1);
 }
 
 TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
@@ -576,17 +596,15 @@ MachineProfile with_device() {
 Prediction on_device(const MachineProfile& profile, const StepOps& rank, Place place) {
   place.on_device = true;
   place.transport = "staged";
-  const auto method = OpTimes::Method::interpolated;
-  const OpTimes times(profile, "float", place.ranks_on_host(), 1, method, nullptr, Timed::device);
-  const OpTimes launches(profile, "float", place.ranks_on_host(), 1, method, nullptr, Timed::launches);
+  const OpTimes times(profile, "float", place.ranks_on_host(), 1, nullptr, Timed::device);
+  const OpTimes launches(profile, "float", place.ranks_on_host(), 1, nullptr, Timed::launches);
   return predict({rank}, profile, times, place, false, &launches);
 }
 
 TEST(OpTimes, OfADeviceAreNotTheHosts) {
   const MachineProfile profile = with_device();
   const auto of = [&](Timed what, const char* op, int ranks = 1) {
-    return OpTimes(profile, "float", ranks, 1, OpTimes::Method::interpolated, nullptr, what)
-        .seconds(call(op, 8e4, 1e4));
+    return OpTimes(profile, "float", ranks, 1, nullptr, what).seconds(call(op, 8e4, 1e4));
   };
   EXPECT_NEAR(of(Timed::host, "linear").seconds, 1e-6, 1e-12);
   EXPECT_NEAR(of(Timed::device, "linear").seconds, 2e-7, 1e-12);
@@ -597,7 +615,7 @@ TEST(OpTimes, OfADeviceAreNotTheHosts) {
   EXPECT_NEAR(of(Timed::device, "linear", 4).seconds / of(Timed::device, "linear", 2).seconds, 2, 1e-9);
   EXPECT_NEAR(of(Timed::launches, "linear", 4).seconds, 2 * 3e-6, 1e-12);
   try {
-    (void)OpTimes(profile, "tf32", 1, 1, OpTimes::Method::interpolated, nullptr, Timed::device);
+    (void)OpTimes(profile, "tf32", 1, 1, nullptr, Timed::device);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("devices of the machine were not measured in tf32"),
@@ -744,9 +762,7 @@ TEST(WhatIf, DevicesAreThoseOfAnotherMachine) {
     EXPECT_EQ(with.rates.size(), with_device().rates.size());
     EXPECT_EQ(with.stragglers.size(), with_device().stragglers.size());
     const auto of = [&](Timed what) {
-      return OpTimes(with, "float", 1, 1, OpTimes::Method::interpolated, nullptr, what)
-          .seconds(call("linear", 8e4, 1e4))
-          .seconds;
+      return OpTimes(with, "float", 1, 1, nullptr, what).seconds(call("linear", 8e4, 1e4)).seconds;
     };
     EXPECT_NEAR(of(Timed::host), 1e-6, 1e-12) << "the host stays";
     EXPECT_NEAR(of(Timed::device), 2e-8, 1e-12);
@@ -757,9 +773,7 @@ TEST(WhatIf, DevicesAreThoseOfAnotherMachine) {
 TEST(WhatIf, ADevicesCallsAreBoundByItsOwnRates) {
   const MachineProfile profile = with_device();
   const auto seconds = [](const MachineProfile& of) {
-    return OpTimes(of, "float", 1, 1, OpTimes::Method::interpolated, nullptr, Timed::device)
-        .seconds(call("linear", 8e6, 1e6))
-        .seconds;
+    return OpTimes(of, "float", 1, 1, nullptr, Timed::device).seconds(call("linear", 8e6, 1e6)).seconds;
   };
   // 20 us, of which bytes take 1 us at the device's bandwidth and flops 0.8; at the host's 100 us.
   const double before = seconds(profile);

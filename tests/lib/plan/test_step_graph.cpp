@@ -253,7 +253,8 @@ TEST(StepOps, ValidationsAreTimedApartFromSteps) {
     const StepOps timed = with_training(
         kind, nullptr,
         [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
-          return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; }).steps;
+          return time_ops<float>(task, optimiser, reducer, 0, exec, 0.05, [](bool mine) { return mine; })
+              .steps;
         },
         validation);
     Device idle(SimulatedDriver::idle());
@@ -294,7 +295,7 @@ TEST(StepOps, WhatTakesVeryLongIsRepeatedLessOften) {
     const StepOps timed = with_training(
         Kind::refine, nullptr,
         [&](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
-          return time_ops<float>(task, optimiser, reducer, exec, seconds, [](bool mine) { return mine; })
+          return time_ops<float>(task, optimiser, reducer, 0, exec, seconds, [](bool mine) { return mine; })
               .steps;
         },
         Validation{6, {.horizons = 3}});
@@ -445,7 +446,7 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
       wrong.clear();
       const auto timed =
           with_training(kind, &device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
-            return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; });
+            return time_ops<float>(task, optimiser, reducer, 0, exec, 0.05, [](bool mine) { return mine; });
           });
       double queue = 0, host = 0, steps = 0;
       for (const TracedOp& op : timed.steps.ops) {
@@ -484,7 +485,7 @@ TEST(StepOps, RanksThatAreToldTheSameMeetTheSameCalls) {
     return with_training(
         Kind::refine, nullptr, [&](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
           int asked = 0;
-          const TimedOps timed = time_ops<float>(task, optimiser, reducer, exec, seconds,
+          const TimedOps timed = time_ops<float>(task, optimiser, reducer, 0, exec, seconds,
                                                  [&](bool) { return ++asked < 60 && asked % 7 != 0; });
           std::vector<TracedOp> calls = timed.steps.ops;
           steps = timed.steps.steps;
@@ -505,8 +506,8 @@ TEST(StepOps, TimesAreThoseOfTheStepsTheyMakeUp) {
   const TimedOps timed = with_training(
       Kind::refine, nullptr, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
         int rounds = 0;
-        TimedOps ops =
-            time_ops<float>(task, optimiser, reducer, exec, 0.05, [&](bool mine) { return ++rounds, mine; });
+        TimedOps ops = time_ops<float>(task, optimiser, reducer, 0, exec, 0.05,
+                                       [&](bool mine) { return ++rounds, mine; });
         EXPECT_GE(rounds, 4);
         return ops;
       });

@@ -1,0 +1,177 @@
+#include "rossby/run/missing_calls.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/stopwatch.hpp"
+#include "rossby/base/user_error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
+#include "rossby/mpi/whole_graph.hpp"
+#include "rossby/run/machine_file.hpp"
+#include "rossby/run/model_run.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr double near = 0.1;             // distance of a call that need not be measured
+constexpr double share_measured = 0.05;  // of the time in other calls, from which on they are
+constexpr double step_seconds = 0.15;    // of steps, where they are short
+
+/// About what a call takes on any host of these years: only how calls weigh against each other counts.
+double rough_seconds(const Cost& cost) {
+  return 1e-6 + cost.bytes / 5e9 + cost.flops / 50e9;
+}
+
+/// Seconds of calls, and of those that nothing was measured near. Calls that move nothing but messages and
+/// the sums over ranks have measurements of their own.
+struct Lacking {
+  double all = 0, far = 0;
+
+  Lacking(const std::vector<TracedOp>& ops, const OpTimes* times) {
+    for (const TracedOp& op : ops) {
+      if (op.cost.flops + op.cost.bytes <= 0) continue;
+      const double seconds = static_cast<double>(op.calls) * rough_seconds(op.cost);
+      all += seconds;
+      if (!times || times->distance(op) > near) far += seconds;
+    }
+  }
+  [[nodiscard]] bool much() const { return far > share_measured * all; }
+};
+
+bool on_any(const Communicator& comm, bool mine) {
+  double any = mine ? 1 : 0;
+  MpiReducer(comm).max(std::span<double>(&any, 1));
+  return any > 0;
+}
+
+template <class T>
+TimedOps time_own_steps(const Communicator& comm, const Config& config, double seconds) {
+  std::optional<WholeGraph> whole;
+  const int on_host = ranks_on_host(comm);
+  auto run = agree(comm, [&] {
+    if (comm.size() == 1) return make_run<T>(comm, config, Purpose::timing);
+    whole.emplace(config);
+    return make_run<T>(Communicator::pretended(comm.rank(), comm.size(), on_host), config, Purpose::timing,
+                       &*whole);
+  });
+  const auto task = agree(comm, [&] { return run->make_task(); });
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
+  return time_ops<T>(*task, optimiser, run->step_reducer(), config.optimiser.clip, run->training_exec(),
+                     seconds, [&](bool mine) { return on_any(comm, mine); });
+}
+
+void add_calls(const std::vector<TracedOp>& ops, const std::vector<double>& spread,
+               const std::string& precision, const Place& place, std::vector<OpSample>& samples) {
+  for (std::size_t o = 0; o < ops.size(); ++o) {
+    const TracedOp& op = ops[o];
+    if (op.calls == 0 || op.seconds <= 0) continue;
+    samples.push_back({op.name,
+                       op.backward,
+                       precision,
+                       place.ranks_on_host(),
+                       place.threads,
+                       {op.cost.flops, op.cost.bytes, 0, 0},
+                       op.made,
+                       op.footprint,
+                       op.seconds / static_cast<double>(op.calls),
+                       spread[o]});
+  }
+}
+
+/// Those of some ranks, on all of them: of many ranks the calls are alike.
+std::vector<OpSample> gathered(const Communicator& comm, MachineProfile mine) {
+  constexpr int most = 8;
+  const int each = (comm.size() + most - 1) / most;
+  if (comm.rank() % each != 0) mine.ops.clear();
+  if (comm.size() == 1) return std::move(mine.ops);
+  const std::string text = json_of(mine).dump();
+  std::vector<std::byte> letter(text.size());
+  std::memcpy(letter.data(), text.data(), text.size());
+  std::vector<OpSample> all;
+  for (const auto& other : MpiMailbox(comm).swap(
+           std::vector<std::vector<std::byte>>(static_cast<std::size_t>(comm.size()), letter))) {
+    const std::string_view json(reinterpret_cast<const char*>(other.data()), other.size());
+    for (OpSample& sample : profile_of(nlohmann::ordered_json::parse(json), "a rank").ops)
+      all.push_back(std::move(sample));
+  }
+  return all;
+}
+
+/// Why this rank cannot measure; empty: it can.
+std::string obstacle(const MachineProfile& here, const MachineProfile& profile, double memory, double step,
+                     double left) {
+  if (here.processor != profile.processor || here.cores != profile.cores)
+    return fmt::format("the file is of another machine ({}, {} cores)", profile.processor, profile.cores);
+  if (memory > 0.8 * here.memory_bytes) return "the host has too little memory for it";
+  constexpr double steps = 4;  // with what comes before the first one
+  if (steps * step > left)
+    return fmt::format("steps of some {:.1g} s take too long, {:.0f} s are left for measuring", step,
+                       std::max(left, 0.0));
+  return "";
+}
+
+void say(const Communicator& comm, OnDemand& on_demand, std::string line) {
+  if (comm.rank() == 0 && on_demand.prints && line != on_demand.said) fmt::print("{}\n", line);
+  on_demand.said = std::move(line);
+}
+
+}  // namespace
+
+void measure_missing(const Communicator& comm, const Config& config, const Place& place, const StepOps& mine,
+                     MeasuredMachine& machine, OnDemand& on_demand) {
+  if (place.on_device || config.relation.memory == "streamed") return;
+  const Stopwatch begin;
+  const std::string precision = precision_of(config, false);
+  std::optional<OpTimes> times;
+  try {
+    times.emplace(machine.profile, precision, place.ranks_on_host(), place.threads, &machine.fits);
+  } catch (const UserError&) {  // nothing was measured in this precision with so many threads
+  }
+  const OpTimes* known = times && times->ranks() == place.ranks_on_host() ? &*times : nullptr;
+  const Lacking steps(mine.ops, known), validation(mine.validation, known);
+  if (!on_any(comm, steps.much() || validation.much())) return;
+  const auto not_measured = [&](const std::string& why) {
+    say(comm, on_demand, fmt::format("plan      not measured here: {}", why));
+  };
+  MachineProfile here = describe_machine();
+  const double step = steps.all / static_cast<double>(std::max<Index>(mine.steps, 1));
+  try {
+    agree(comm, [&] {
+      const double memory = place.ranks_on_host() * (mine.array_bytes + mine.list_bytes);
+      const std::string why = obstacle(here, machine.profile, memory, step, on_demand.seconds);
+      if (!why.empty()) user_error("{}", why);
+    });
+    const TimedOps timed = config.model.precision == "double"
+                               ? time_own_steps<double>(comm, config, step_seconds)
+                               : time_own_steps<float>(comm, config, step_seconds);
+    add_calls(timed.steps.ops, timed.spread, precision, place, here.ops);
+    add_calls(timed.steps.validation, timed.validation_spread, precision, place, here.ops);
+  } catch (const UserError& error) {  // of all ranks alike
+    return not_measured(error.what());
+  }
+  release_unused_memory();
+  here.ops = gathered(comm, here);
+  merge(machine.profile, here);
+  machine.fits.clear();
+  double took = begin.seconds();
+  MpiReducer(comm).max(std::span<double>(&took, 1));
+  on_demand.seconds -= took;
+  std::string kept = "kept in " + on_demand.file;
+  if (comm.rank() == 0) try {
+      add_to_machine_file(on_demand.file, here);
+    } catch (const UserError& error) {
+      kept = fmt::format("not kept: {}", error.what());
+    }
+  say(comm, on_demand,
+      fmt::format("plan      measured {} calls of this training in {:.1f} s: {}", here.ops.size(), took,
+                  kept));
+}
+
+}  // namespace rossby
