@@ -104,7 +104,7 @@ class Measured(PlanRuns):
         before = self.text("own.json")
         out, plan = self.plan(2, "stnn.toml", *FAR)
         self.assertIn("plan      not measured here: the file is of another machine (another, ", out)
-        self.assertIn("far from all that were measured: plan it on the ranks that it will have", out)
+        self.assertIn("far from all that were measured. Plan it on the ranks that it will have", out)
         self.assertGreater(plan["predicted"]["far_share"] + len(plan["predicted"]["unmeasured"]), 0)
         self.assertEqual(self.text("own.json"), before)
         self.refuse(1, ["plan", "stnn.toml", "--no-measure"], "--machine", code=2)

@@ -134,8 +134,8 @@ class Products(RingRuns):
         plan = ["plan", self.config, "--machine", "machine.json", "--set"]
         for products in ("bf16", "auto"):
             self.succeed(1, *plan, f"parallel.products={products}")
-        self.refuse(1, [*plan, "parallel.products=model"], "the machine was not measured in float")
-        self.refuse(1, [*plan, BF16, "--set", "model.precision=double"], "the machine was not measured in double")
+        self.refuse(1, [*plan, "parallel.products=model", "--no-measure"], "the machine was not measured in float")
+        self.refuse(1, [*plan, BF16, "--set", "model.precision=double", "--no-measure"], "the machine was not measured in double")
         self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "Give --device cuda, too")
 
     def test_left_and_resumed_at_every_step(self):
