@@ -334,7 +334,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   };
   tape.reset();
   tape.memory().begin_later_peak();
-  rehearse(false);  // takes its memory
+  rehearse(false);                                     // takes its memory
   const bool validates = go_on(!trace.ops().empty());  // a rank without rows has nothing to forecast
   tape.set_trace(nullptr);
   const Stopwatch validating;
