@@ -464,11 +464,12 @@ class Plan(PlanRuns):
                 self.succeed(1, "train", "stnn.toml", "--run", "taken", "--set", "train.epochs=2")
                 with open(self.path("machine.json"), encoding="utf-8") as machine:
                     late.write(machine.read())
-            _, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=120)
         finally:
             support.kill_group(process)
         self.assertEqual(process.returncode, 1)
         self.assertIn("taken: another process has meanwhile trained a run in it", err)
+        self.assertIn("not kept: late.json: not a regular file", out)  # a pipe, which waits for a writer
         with open(self.path("taken/metrics.jsonl"), encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2)
 
@@ -543,7 +544,7 @@ class Plan(PlanRuns):
     def test_bad_input(self):
         plan = ["plan", "stnn.toml", "--machine", "machine.json"]
         for words, message in ((["--ranks", "0"], "--ranks 0 is not a list of whole numbers from 1"),
-                               (["--ranks", "4..2"], "4 is above 2"), (["--ranks", "2,,4"], "--ranks 2,,4: give"),
+                               (["--ranks", "4..2"], "4 is above 2"), (["--ranks", "2,,4"], "--ranks 2,,4 is not a list"),
                                (["--vary", "window.batch"], "--vary window.batch is not a key with values"),
                                (["--vary", "window.batch=4,4"], "a value is empty or given twice"),
                                (["--vary", "parallel.time_groups=1,2"], "all process grids are compared anyway"),

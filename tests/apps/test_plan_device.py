@@ -64,7 +64,7 @@ class DevicePlan(PlanRuns):
         self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json", "--set", DEVICE, "--what-if", "products=fp8"], "products=tf32|bf16")
 
     def test_devices_that_are_not_there(self):
-        self.refuse(2, ["calibrate", "-o", "none.json", "--device", "cuda"], "there is no GPU")
+        self.refuse(2, ["calibrate", "-o", "none.json", "--device", "cuda"], "no GPU was found to measure")
         self.refuse(2, ["calibrate", "-o", "none.json", "--only", "device"], "no GPU was found to measure")
         self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32"], "no GPU was found to measure")
         self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "Give --device cuda")

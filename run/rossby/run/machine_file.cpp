@@ -63,6 +63,9 @@ MachineProfile describe_machine() {
 }
 
 void add_to_machine_file(const std::string& file, const MachineProfile& measured, bool replace) {
+  // A pipe would be waited for: who writes into it has written it already.
+  if (!replace && std::filesystem::exists(file) && !std::filesystem::is_regular_file(file))
+    user_error("{}: not a regular file, so that nothing can be added to it. Name a machine file", file);
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   const FolderLock lock(folder.empty() ? "." : folder.string());
   MachineProfile profile = measured;
