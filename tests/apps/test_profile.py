@@ -224,7 +224,7 @@ class Profiles(Runs, LoadsJson):
                 self.refuse(2, words, *patterns)
 
         self.netcdf("tiny.nc", series(steps=30))
-        refuse(self.arguments("none", data="tiny.nc"), "tiny.nc: 30 steps are too few .*; 40 or more")
+        refuse(self.arguments("none", data="tiny.nc"), "tiny.nc: 30 steps are too few .* needs at least 40")
         refuse(self.arguments("small", budget="0.0001%"), r"--budget 0.0001% is too small for 4 steps of each .*. Give at least [\d.e-]+%")
         refuse(self.arguments("none", budget="200%"), "--budget 200% is neither a share nor a time")
         refuse(self.arguments("none", budget="soon"), "--budget")

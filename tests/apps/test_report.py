@@ -221,7 +221,7 @@ class Reports(Studies):
                 self.assertFalse(os.path.exists(self.path("t")))
         self.assertIn("none.toml: cannot be read", self.study("none.toml", code=1))
         self.write("t.ini", "")
-        self.assertIn("a study file ends in .toml or .json", self.study("t.ini", code=1))
+        self.assertIn("the name of a study file ends with .toml or .json", self.study("t.ini", code=1))
         self.write("t.json", "[")
         self.assertRegex(self.study("t.json", code=1), r"^scaling: t.json: [^\n]*\n$")
         base = ["--config", "stnn.toml", "--ranks", "1", "--out", "t"]
@@ -241,7 +241,7 @@ class Reports(Studies):
         self.fake("blind_python", "exit 1")
         self.fake("failing_python", 'if [ "$1" = -c ]; then exit 0; fi\necho "of no use" >&2\necho "broken figure" >&2\nexit 1')
         for program, pattern in (("/nowhere/python", "no Python with matplotlib was found. Run apt-get install python3-matplotlib, or name a Python with ROSSBY_PYTHON"),
-                                 ("./blind_python", "no Python with matplotlib is found"), ("./failing_python", "broken figure")):
+                                 ("./blind_python", "no Python with matplotlib was found"), ("./failing_python", "broken figure")):
             with unittest.mock.patch.dict(os.environ, ROSSBY_PYTHON=program):
                 result = self.run_ranks(2, "report", "scaling", "hand", "-o", "none")
             self.assertEqual(result.codes, [0, 0], result.err)
