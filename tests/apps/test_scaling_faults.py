@@ -103,7 +103,7 @@ class Settings(Faults):
         self.write("commented.toml", "# the same\n" + text)
         self.write("wide.toml", text.replace("latent = 2", "latent = 3"))
         self.assertIn(": ended\n1 runs: 1 ended", self.study("one.toml", "--out", "other", "--config", "commented.toml"))
-        self.assertIn("was trained with model.latent = 2, not 3; ",
+        self.assertIn("was trained with model.latent = 2, not 3. Choose another --label",
                       self.study("one.toml", "--out", "other", "--config", "wide.toml", code=1))
         self.assertEqual(self.stamps("other"), before)
         # Without what the driver has put down, the run itself is asked.
@@ -218,7 +218,7 @@ class Processes(Faults):
                 process.send_signal(number)
                 out, err = process.communicate(timeout=30)
                 self.assertEqual((process.returncode, err), (75, ""), out)
-                self.assertRegex(out, "seed-1: left with exit code 75: .*\n4 runs: 0 ended, 0 failed, 1 cut off, 0 queued, 3 not begun\n")
+                self.assertRegex(out, "seed-1: left with exit code 75. The same command goes on with it\n4 runs: 0 ended, 0 failed, 1 cut off, 0 queued, 3 not begun\n")
 
     def test_series_are_not_finished(self):
         rossby = self.program("synth/rossby", 'touch "${@: -1}.$$.part"; exec sleep 60')
