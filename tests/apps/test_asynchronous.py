@@ -104,7 +104,7 @@ class Grids(Asynchronous):
             self.assertAlmostEqual(mine["loss"], recorded["loss"], delta=1e-4 * recorded["loss"])
             self.assertAlmostEqual(mine["validation_mae"], recorded["validation_mae"], delta=1e-4)
         self.write("no_log", "nothing")
-        self.refuse(1, [*self.arguments("refused"), "--replay", "no_log"], "no_log: this is no recording of a training")
+        self.refuse(1, [*self.arguments("refused"), "--replay", "no_log"], "no_log: not a recording of a training")
         self.refuse(1, [*self.arguments("refused", "train.updates=synchronous"), "--record", "new"], "--record and --replay are for asynchronous")
 
     @support.long_test
@@ -222,7 +222,7 @@ class Ends(Asynchronous, support.LiveTest):
 
     def test_what_is_refused(self):
         for settings, pattern in (
-                (["window.sampling=global"], 'window.sampling = "global"'),
+                (["window.sampling=global"], 'window.sampling is "global"'),
                 ([*GRAPH_WAVENET], "model.name = \"graph_wavenet\", because its batch normalisation"),
                 (["parallel.stages=2"], "parallel.stages = 2"),
                 (["parallel.device=simulated"], 'trains on the host. Set parallel.device = "cpu"'),

@@ -167,7 +167,7 @@ class Device(Runs):
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
         settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=1", "relation.graph=none",
                     "relation.discover=dense", "evaluate.baselines=false", "parallel.dense_kernel=own"]
-        self.refuse_settings([DEVICE, *settings, "parallel.device_memory=24MiB"], "out of device memory: .*discover.* MiB, does not fit ")
+        self.refuse_settings([DEVICE, *settings, "parallel.device_memory=24MiB"], "out of device memory: .*discover.* MiB, does not fit: ")
         self.succeed(1, *self.arguments("whole", *settings, DEVICE))
         self.succeed(1, *self.arguments("third", *settings, DEVICE, *STREAMED, "parallel.device_memory=24MiB"))
         self.succeed(1, "evaluate", "third", "--set", "evaluate.horizons=1")

@@ -104,7 +104,7 @@ class Pacific(support.ProgramTest):
             found = self.evaluation(self.pipeline(ranks))
             self.assertEqual([entry["step"] for entry in found["horizons"]], [1, 2, 3])
             for entry in found["horizons"]:
-                self.assertEqual(list(entry), ["step", "lead", "rmse", "mae", "mape_percent", "bias", "acc"])
+                self.assertEqual(list(entry), ["step", "lead", "rmse", "mae", "mape_percent", "bias", "acc", "interval"])
             self.assertEqual([entry["lead"] for entry in found["horizons"]], ["1 month", "2 months", "3 months"])
             for entry in [*found["horizons"], found["mean"]]:
                 for measure in ["rmse", "mae", "mape_percent"]:

@@ -492,7 +492,7 @@ class Diverged(BadInput):
         failed = self.run_ranks(2, *arguments, "--set", "train.on_nan=rollback", "--set", "train.rollbacks=1")
         self.assertEqual(failed.codes, [1, 1], failed.err)
         self.assertRegex(failed.lines[0], "rolled back to back/checkpoints/step-.* with learning rate x 0.5 .rollback 1 of 1")
-        self.assertRegex(failed.lines[-1], "the last good checkpoint is back/checkpoints/step-")
+        self.assertRegex(failed.lines[-1], "The last good checkpoint is back/checkpoints/step-")
         result = self.run_ranks(2, *arguments, "--set", "train.on_nan=rollback", "--set", "train.rollbacks=40",
                                 "--set", "train.rollback_lr=0.1")
         self.assertEqual(result.codes, [0, 0], result.err)

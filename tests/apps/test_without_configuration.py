@@ -75,7 +75,7 @@ class WithoutConfiguration(Runs):
 
     def test_short_and_undated_series(self):
         self.netcdf("short.nc", sensors(steps=39))
-        self.refuse(2, ["train", "short.nc"], "short.nc: 39 steps are too few .*; 40 or more")
+        self.refuse(2, ["train", "short.nc"], "short.nc: 39 steps are too few .*needs at least 40")
         self.netcdf("counted.nc", sensors(steps=60).replace(' time:units = "hours since 2001-01-01" ;', ""))
         self.assertNotIn("data.cycle", self.succeed(1, "train", "counted.nc", *self.quick).out)
 

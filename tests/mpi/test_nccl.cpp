@@ -158,16 +158,18 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
   EXPECT_EQ(api_.aborted, world_.rank() == world_.size() - 1 ? 0 : 2) << "in good order where all are there";
   NcclLink link(world_, device_, &api_);
   api_.fail_later = 6;
-  EXPECT_EQ(error_of([&] { link.begin(); }), "NCCL failed while it exchanged: text of 6");
+  EXPECT_EQ(error_of([&] { link.begin(); }),
+            "NCCL failed while it exchanged: text of 6. Try parallel.transport = \"host\"");
   api_.fail_later = 0;
   api_.fail_group = 2;
   link.begin();
-  EXPECT_EQ(error_of([&] { link.end(); }), "NCCL failed while exchanging: text of 2");
+  EXPECT_EQ(error_of([&] { link.end(); }),
+            "NCCL failed while exchanging: text of 2. Try parallel.transport = \"host\"");
   api_.fail_group = 0;
   api_.fail_sum = 1;
   link.begin();
   EXPECT_EQ(error_of([&] { link.all_reduce(nullptr, 1, true); }),
-            "NCCL failed while summing over ranks: text of 1");
+            "NCCL failed while summing over ranks: text of 1. Try parallel.transport = \"host\"");
   link.end();
 }
 

@@ -260,7 +260,7 @@ TEST_F(StateFileErrors, AMissingArrayIsNamed) {
 
 TEST_F(StateFileErrors, OtherShapesArePrinted) {
   expect_in(read_with([](State<double>& s) { s.arrays[4].outer = 3, s.arrays[4].inner = 2; }),
-            {"'theta'", "(2, 1, 3) in the file", "(3, 1, 2) here"});
+            {"'theta'", "(2, 1, 3) in the file", "(3, 1, 2) in this run"});
   const RowPartition other = RowPartition::blocks(14, world_.size());
   State<double> state(other, world_.rank());
   expect_in(complaint([&] { read_state<double>(world_, path_, other, state.arrays); }), {"13 nodes", "14"});
@@ -268,7 +268,7 @@ TEST_F(StateFileErrors, OtherShapesArePrinted) {
 
 TEST_F(StateFileErrors, OtherPlacementIsNamed) {
   expect_in(read_with([](State<double>& s) { s.arrays[4].placement = Placement::rows; }),
-            {"'theta'", "replicated in the file", "rows here"});
+            {"'theta'", "replicated in the file", "rows in this program"});
 }
 
 TEST_F(StateFileErrors, OtherEntriesAreNamed) {
