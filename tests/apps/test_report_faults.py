@@ -165,7 +165,7 @@ class ReportFaults(Studies):
                 result = subprocess.run([support.rossby, *command], cwd=self.folder, stdout=full, stderr=subprocess.PIPE,
                                         text=True, check=False, timeout=60)
                 self.assertEqual(result.returncode, 1, result.stderr)
-                self.assertRegex(result.stderr, "^rossby: [^\n]*(No space left on device|cannot be written)\n$")
+                self.assertRegex(result.stderr, "^rossby: [^\n]*(No space left on device|cannot write to the standard output)\n$")
 
 
 if __name__ == "__main__":
