@@ -63,7 +63,7 @@ ensure_packages mmdebstrap
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say "making a bare Debian 12"
-quietly "$build/logs/bare.log" mmdebstrap --variant=minbase bookworm "$work/root" http://deb.debian.org/debian
+quietly "$build/logs/bare.log" mmdebstrap --variant=minbase bookworm "$work/root"
 cp "${deb[0]}" "$work/root/tmp/rossby.deb"
 cat >"$work/root/tmp/try.sh" <<'TEXT'
 set -eu

@@ -1,2 +1,2 @@
 class Problem(Exception):
-    """An error that the user can mend, as one line."""
+    """An error that the user can correct. Its text is one line."""
