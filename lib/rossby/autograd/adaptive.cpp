@@ -16,7 +16,8 @@ namespace {
 using detail::finish;
 using detail::read;
 
-/// Values of a rank's buffer of all positions: more columns are taken in turns.
+/// Maximum size, in values, of a rank's buffer for all positions. Wider values are processed in column
+/// blocks.
 constexpr Index most_values = Index{1} << 24;
 
 template <class T>
@@ -24,7 +25,7 @@ MatrixView<T> adjacency_matrix(const NodeView<T>& view) {
   return {view.data, view.rows, view.channels};
 }
 
-/// Rows of a (n, k) table in another order, packed.
+/// Returns the given rows of a (n, k) table, packed.
 template <class T>
 MatrixView<T> take_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> rows) {
   const Index n = table.shape[0], k = table.shape[1], count = std::ssize(rows);
@@ -111,7 +112,7 @@ struct Spread {
   const AllNodes* nodes;
   Var<T> a, x, y;
 
-  /// Columns of all positions that are in memory at once.
+  /// Number of columns in one column block.
   [[nodiscard]] Index block() const {
     return std::max<Index>(1, most_values / std::max<Index>(1, nodes->rows() * x.channels()));
   }
@@ -124,7 +125,7 @@ struct Spread {
     return {part.data, part.rows, part.width(), part.rows <= 1 ? part.width() : part.row_stride};
   }
   [[nodiscard]] static MatrixView<const T> const_matrix(const NodeView<T>& part) { return matrix(part); }
-  /// f(first column, columns) for those that are taken together.
+  /// Calls f(first column, columns) for each column block.
   template <class F>
   void for_each_block(const F& f) const {
     for (Index b = 0; b < x.cols(); b += block()) {

@@ -7,8 +7,8 @@
 
 namespace rossby {
 
-/// While it lives, what the tape records belongs to a block of the model (a cell, a layer, a loss), by whose
-/// name a trace sums. Costs nothing where the tape has neither trace nor check.
+/// Assigns everything that the tape records during its lifetime to a named block of the model (a cell, a
+/// layer, a loss). It costs nothing if the tape has neither trace nor check.
 template <class T>
 class Block {
  public:
@@ -23,18 +23,18 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  /// What it takes from other blocks.
+  /// Declares an input from other blocks.
   void reads(const Var<T>& x) const {
     if (BlockTrace* trace = tape_->trace())
       trace->reads(x.value.data, extent(x.value), static_cast<double>(x.value.size()) * sizeof(T));
   }
-  /// What it gives to others; returns it.
+  /// Declares an output for other blocks, and returns it.
   const Var<T>& hands_on(const Var<T>& y) const {
     if (BlockTrace* trace = tape_->trace())
       trace->hands_on(y.value.data, extent(y.value), y.rows(), y.cols(), y.channels());
     return y;
   }
-  /// The same of rows of a table that others read where they lie: `source` stands for them, `cols` of them.
+  /// Declares rows of a table that other blocks read in place: `cols` rows, identified by `source`.
   void hands_on_rows(const Parameter<T>& source, Index cols) const {
     if (BlockTrace* trace = tape_->trace())
       trace->hands_on(&source, 1, source.shape[1], cols, source.shape[2]);
@@ -43,7 +43,7 @@ class Block {
     if (BlockTrace* trace = tape_->trace())
       trace->reads(&source, 1, static_cast<double>(source.shape[1] * cols * source.shape[2]) * sizeof(T));
   }
-  /// Parameters, each of which counts with the first block that names it.
+  /// Declares parameters. Each parameter counts with the first block that names it.
   template <class... Parameters>
   void trains(const Parameters*... parameters) const {
     if (BlockTrace* trace = tape_->trace())
@@ -55,7 +55,7 @@ class Block {
   }
 
  private:
-  /// Bytes from its first value to behind its last one.
+  /// Bytes from the first value to the end of the last one.
   static std::size_t extent(const NodeView<T>& v) {
     if (v.size() == 0) return 0;
     return sizeof(T) *

@@ -200,8 +200,7 @@ void BlockTrace::hands_on(const void* data, std::size_t extent, Index rows, Inde
   set_maker(static_cast<const std::byte*>(data), extent, current());
 }
 
-/// Memory may be used twice in a step (what is computed again): the last one to use it has made what is
-/// there.
+/// Recomputation may use memory twice in a step. The last writer is the maker.
 void BlockTrace::set_maker(const std::byte* data, std::size_t extent, int maker) {
   for (auto it = first_at(data); it != makers_.end() && it->first < data + extent;) it = makers_.erase(it);
   makers_[data] = {extent, maker};

@@ -18,7 +18,7 @@ using detail::count;
 using detail::finish;
 using detail::read;
 
-/// Rows of the matrix of taps that exists at once: on the host it stays in the cache.
+/// Maximum rows of the matrix of taps. On the host the matrix then stays in the cache.
 Index matrix_rows(const Exec& exec) {
   return exec.device && !exec.device->driver().stands_for_host() ? Index{1} << 20 : 4096;
 }
@@ -31,7 +31,7 @@ NodeView<T> slice(NodeView<T> view, Index first_row, Index rows, Index first_col
   return view;
 }
 
-/// A convolution taken a few rows at a time: their taps side by side, (rows·cols, taps·c), then a dense
+/// A convolution in blocks of rows: the taps of a block side by side, (rows·cols, taps·c), then a dense
 /// layer.
 template <class T>
 struct ColumnConvolution {
@@ -42,7 +42,7 @@ struct ColumnConvolution {
   T* dbias;
   Index taps, shift;
 
-  /// f(first row, rows, y's part of `all` as a matrix, the taps' side by side) for each few rows.
+  /// Calls f(first row, rows, `all`'s block as a matrix, its taps side by side) for each block of rows.
   template <class F>
   void for_each_block(const NodeView<T>& all, const F& f) const {
     if (all.size() == 0) return;
@@ -58,7 +58,7 @@ struct ColumnConvolution {
   [[nodiscard]] MatrixView<T> matrix(const NodeView<T>& packed) const {
     return {packed.data, packed.rows * packed.cols, packed.channels};
   }
-  /// f(tap j's channels of `side`, the rows and columns of x that it is made from).
+  /// Calls f(channels of tap j in `side`, the rows and columns of x behind them) for each tap.
   template <class F>
   void for_each_tap(const NodeView<T>& of_x, Index first, const NodeView<T>& side, const F& f) const {
     for (Index j = 0; j < taps; ++j) {
@@ -169,8 +169,8 @@ void BatchNorm<T>::start() {
 
 namespace {
 
-/// Statistics stay where the values lie: those of a device never come home, and sums over ranks are those of
-/// arrays there.
+/// Statistics stay where the values are. On a device they never come to the host, and sums over ranks use
+/// device arrays.
 template <class T>
 struct BatchNormBackward {
   Tape<T>* tape;

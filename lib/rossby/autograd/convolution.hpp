@@ -8,9 +8,9 @@
 
 namespace rossby {
 
-// What convolutional networks over time are made of. Time steps of B windows are columns, step slowest:
-// column t·B + b is step t of window b, so that a run of steps is a run of columns, and one dense layer or
-// one diffusion takes all steps at once.
+// Building blocks of convolutional networks over time. The time steps of B windows are columns, with the step
+// slowest: column t·B + b is step t of window b. A run of steps is then a run of columns, and one dense layer
+// or diffusion covers all steps.
 
 /// Columns [first, first + count) of x as a view of its value and gradient: no copy, nothing recorded.
 template <class T>
@@ -25,63 +25,67 @@ template <class T>
   return part;
 }
 
-/// y[i, b] = Σ_j W_j x[i, b + j·shift] + bias, j = 0 … taps − 1: a convolution along columns without padding,
-/// y (rows, cols − (taps − 1)·shift, out). `weight` is (out, taps·c), block j of c columns is W_j; `bias`
-/// (out). With shift = dilation·B it is a dilated convolution over time (van den Oord et al., "WaveNet",
-/// 2016), the oldest step first.
+/// Returns y[i, b] = Σ_j W_j x[i, b + j·shift] + bias, j = 0 … taps − 1: a convolution along columns without
+/// padding, y (rows, cols − (taps − 1)·shift, out). `weight` is (out, taps·c), and its block j of c columns
+/// is W_j; `bias` is (out). With shift = dilation·B it is a dilated convolution over time (van den Oord et
+/// al., "WaveNet", 2016), oldest step first.
 template <class T>
 [[nodiscard]] Var<T> column_convolution(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight,
                                         Parameter<T>& bias, Index taps, Index shift);
 
-/// y += x in place, same shapes. Nothing may have read y yet; it is tracked if x is (and the tape recording).
+/// y += x in place, same shapes. Nothing may have read y yet. y must be tracked if x is tracked and the tape
+/// records.
 template <class T>
 void add_to(Tape<T>& tape, const Var<T>& y, const Var<T>& x);
 
-/// Parameters of one batch normalisation, (channels) each: <name>_gain, <name>_bias, and what evaluation
-/// normalises with, <name>_running_mean and <name>_running_variance, which training follows but no gradient
-/// reaches. They are part of a model's state.
+/// Parameters of one batch normalisation, (channels) each: <name>_gain, <name>_bias, <name>_running_mean and
+/// <name>_running_variance. Training updates the running statistics without gradients, and evaluation
+/// normalises with them. All four belong to the model's state.
 template <class T>
 struct BatchNorm {
   Parameter<T> gain, bias, running_mean, running_variance;
-  double momentum = 0.1;  // share of the present batch in the running statistics
+  double momentum = 0.1;  // weight of the current batch in the running statistics
   double epsilon = 1e-5;
 
   BatchNorm(const std::string& name, Index channels);
-  /// Gain 1, bias 0, running mean 0, running variance 1.
+  /// Sets gain 1, bias 0, running mean 0, running variance 1.
   void start();
 };
 
-/// (x − mean) / √(variance + epsilon)·gain + bias with one mean and variance a channel over all rows, columns
-/// and ranks (Ioffe, Szegedy, ICML 2015); variance biased, but its running value unbiased. In training it is
-/// collective over the ranks of `reducer`, forward and backward, also where this rank has no rows or columns,
-/// and moves the running statistics: it may not stand in a part that backward computes again. In evaluation
-/// the running statistics are used, and nothing is communicated.
+/// Returns (x − mean) / √(variance + epsilon)·gain + bias, with one mean and variance per channel over all
+/// rows, columns and ranks (Ioffe, Szegedy, ICML 2015). The variance is biased, its running value unbiased.
+///
+/// Training updates the running statistics, so the op must not be inside Tape::recomputed. Training is
+/// collective over the ranks of `reducer`, forward and backward, even if this rank has no rows or columns.
+/// Evaluation uses the running statistics and communicates nothing.
 template <class T>
 [[nodiscard]] Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool training,
                                 Reducer& reducer);
 
-/// P ∘ sigmoid(Q) of x = [P, Q], channels side by side: a gated linear unit (Dauphin, Fan, Auli, Grangier,
-/// ICML 2017). x (rows, cols, 2·c), result (rows, cols, c). It computes as a reset gate does.
+/// Returns P ∘ sigmoid(Q) for x = [P, Q], side by side in the channels: a gated linear unit (Dauphin, Fan,
+/// Auli, Grangier, ICML 2017). x is (rows, cols, 2·c), the result (rows, cols, c). Computed by gru_reset.
 template <class T>
 [[nodiscard]] Var<T> gated_linear_unit(Tape<T>& tape, const Var<T>& x);
 
 /// Parameters of one layer normalisation of the owned rows: <name>_gain and <name>_bias, (1, owned, channels)
-/// each, which belong to the ranks that own the rows.
+/// each. Each rank holds the parameters of its rows.
 template <class T>
 struct LayerNorm {
   Parameter<T> gain, bias;
   double epsilon = 1e-6;
 
   LayerNorm(const std::string& name, Index owned, Index channels);
-  /// Gain 1, bias 0.
+  /// Sets gain 1, bias 0.
   void start();
 };
 
-/// (x − mean) / √(variance + epsilon) ∘ gain + bias with one mean and variance a column over all nodes and
-/// channels (Ba, Kiros, Hinton, "Layer normalization", 2016); variance biased; gain and bias of every node
-/// and channel, as STGCN has them (Yu, Yin, Zhu, IJCAI 2018). `rows` sums over row blocks: ranks of other
-/// time groups have other columns. Collective over its ranks, forward and backward, with one sum of 2·cols +
-/// 1 or 2·cols doubles; also where this rank has no rows. It may be computed again in backward.
+/// Returns (x − mean) / √(variance + epsilon) ∘ gain + bias, with one mean and variance per column over all
+/// nodes and channels (Ba, Kiros, Hinton, "Layer normalization", 2016). The variance is biased. Every node
+/// and channel has its own gain and bias, as in STGCN (Yu, Yin, Zhu, IJCAI 2018).
+///
+/// `rows` sums over row blocks only, because ranks of other time groups hold other columns. Collective over
+/// the ranks of `rows`, even if this rank has no rows: one sum of 2·cols + 1 doubles forward, one of 2·cols
+/// doubles backward. May be recomputed in backward.
 template <class T>
 [[nodiscard]] Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, LayerNorm<T>& norm, Reducer& rows);
 

@@ -4,15 +4,14 @@
 
 namespace rossby {
 
-/// What an op costs forward and backward when every side is tracked. Tape records, planner and benchmarks
-/// read these.
+/// Cost of an op forward and backward if every side is tracked. Used by the tape, the planner and benchmarks.
 struct OpCost {
   Cost forward;
   Cost backward;
 };
 
-/// Costs of the ops in ops.hpp. `size` counts scalars of an operand, `word` is bytes a scalar; each operand
-/// counts once, accumulated ones twice (read and write). A transcendental function counts as
+/// Costs of the ops in ops.hpp. `size` is the number of scalars of an operand, `word` the bytes per scalar.
+/// Each operand counts once, accumulated ones twice (read and write). A transcendental function counts as
 /// `transcendental_flops`.
 namespace costs {
 
@@ -38,8 +37,8 @@ namespace detail {
   return {detail::cost(size, 3 * size, word), detail::cost(4 * size, 7 * size, word)};
 }
 
-/// y (m, out) = x (m, in)·Wᵀ + bias. Backward: dx += dy·W where `input` is tracked; dW += dyᵀx and db += Σ dy
-/// where the weight is `trained`.
+/// y (m, out) = x (m, in)·Wᵀ + bias. Backward: dx += dy·W if `input` is tracked; dW += dyᵀx and db += Σ dy if
+/// the weight is `trained`.
 [[nodiscard]] constexpr OpCost linear(double m, double in, double out, double word, bool input = true,
                                       bool trained = true) {
   OpCost cost{detail::cost(2 * m * in * out, m * in + m * out + in * out, word), {}};
@@ -48,7 +47,7 @@ namespace detail {
     cost.backward += detail::cost(2 * m * in * out + m * out, m * in + m * out + 2 * in * out, word);
   return cost;
 }
-/// The same, added to y, without a bias.
+/// As linear, but added to y and without a bias.
 [[nodiscard]] constexpr OpCost linear_accumulate(double m, double in, double out, double word,
                                                  bool input = true, bool trained = true) {
   OpCost cost = linear(m, in, out, word, input, trained);
@@ -60,15 +59,15 @@ namespace detail {
   return {detail::cost(m * out, 2 * m * out, word), detail::cost(m * out, m * out, word)};
 }
 
-/// y += x of `of` values, which all rows or columns of y read; dx += Σ dy.
+/// y += x, where x has `of` values and all rows or columns of y read it; dx += Σ dy.
 [[nodiscard]] constexpr OpCost add_broadcast(double size, double of, double word) {
   return {detail::cost(size, 2 * size + of, word), detail::cost(size, size + 2 * of, word)};
 }
-/// Rows copied out of a table; backward adds them back.
+/// Copies rows out of a table; backward adds them back.
 [[nodiscard]] constexpr OpCost embed(double size, double word) {
   return {detail::cost(0, 2 * size, word), detail::cost(size, 3 * size, word)};
 }
-/// Philox (about 60 integer operations) a value forward; one stored byte a value backward.
+/// Forward: Philox (about 60 integer operations) per value. Backward: one stored byte per value.
 [[nodiscard]] constexpr OpCost dropout(double size, double word) {
   return {{60 * size, 2 * size * word + size, 0, 0}, {2 * size, 3 * size * word + size, 0, 0}};
 }
@@ -90,22 +89,22 @@ namespace detail {
 [[nodiscard]] constexpr OpCost add_to(double size, double word) {
   return {detail::cost(size, 3 * size, word), detail::cost(size, 3 * size, word)};
 }
-/// Moments, then one pass; backward the same.
+/// Moments, then one pass; the same in backward.
 [[nodiscard]] constexpr OpCost batch_norm(double size, double word) {
   return {detail::cost(7 * size, 3 * size, word), detail::cost(11 * size, 6 * size, word)};
 }
-/// Of node data of `size` values with a table of `table` gains and one of biases: moments, then one pass;
-/// backward the sums of columns, the parameters, then the input.
+/// For node data of `size` values, and a table of `table` gains and one of biases. Forward: moments, then one
+/// pass. Backward: sums of columns, the parameters, then the input.
 [[nodiscard]] constexpr OpCost layer_norm(double size, double table, double word) {
   return {detail::cost(7 * size, 3 * size + 2 * table, word),
           detail::cost(17 * size, 8 * size + 6 * table, word)};
 }
-/// softmax(relu(S Tᵀ)) of (m, n) from (m, k) and (n, k).
+/// softmax(relu(S Tᵀ)) (m, n) from S (m, k) and T (n, k).
 [[nodiscard]] constexpr OpCost adaptive_adjacency(double m, double n, double k, double word) {
   return {detail::cost((2 * k + transcendental_flops + 4) * m * n, m * n + (m + n) * k, word),
           detail::cost((4 * k + 5) * m * n, 3 * m * n + 3 * (m + n) * k, word)};
 }
-/// y (n, width) = Aᵀ x of A (m, n), x (m, width); dx += A dy, dA += x dyᵀ.
+/// y (n, width) = Aᵀ x with A (m, n), x (m, width); dx += A dy, dA += x dyᵀ.
 [[nodiscard]] constexpr OpCost spread(double m, double n, double width, double word, bool input = true,
                                       bool adjacency = true) {
   const double flops = 2 * m * n * width;
@@ -118,11 +117,11 @@ namespace detail {
 [[nodiscard]] constexpr OpCost masked_error(double size, double word) {
   return {{3 * size, size * (word + 4), 0, 0}, {3 * size, size * (3 * word + 4), 0, 0}};
 }
-/// Both gradients are forward's.
+/// Both gradients are computed in forward.
 [[nodiscard]] constexpr OpCost squared_difference(double size, double word, bool tracked = true) {
   return {tracked ? detail::cost(5 * size, 4 * size, word) : detail::cost(3 * size, 2 * size, word), {}};
 }
-/// Of rows of a table and a prediction, with both gradients.
+/// Rows of a table against a prediction, with both gradients.
 [[nodiscard]] constexpr OpCost table_difference(double size, double word, bool through_tanh,
                                                 bool tracked = true) {
   const double flops = (tracked ? 5 : 3) + (through_tanh ? transcendental_flops + (tracked ? 4 : 0) : 0);

@@ -13,18 +13,18 @@ namespace rossby {
 
 /// How the recursions of several supports start.
 enum class DiffusionVariant {
-  paper,   // each support from the signal itself: Li et al., ICLR 2018
-  legacy,  // a support from the last but one term of the support before, as the widely used code has it
-  powers   // no recursion: S_s x, S_s² x, … of each support (Wu et al., "Graph WaveNet", IJCAI 2019)
+  paper,   // each support starts from the signal: Li et al., ICLR 2018
+  legacy,  // a support starts from the last but one term of the previous support, as in the widely used code
+  powers   // no recursion: S_s x, S_s² x, … for each support (Wu et al., "Graph WaveNet", IJCAI 2019)
 };
 
 /// The terms of a diffusion convolution over S supports: K-step Chebyshev recursions,
 ///
 ///     z_0 = x;   a = start_s, b = S_s a;   K − 1 times (a, b) = (b, 2 S_s b − a)
 ///
-/// with start_s = z_0 (paper; powers, where 2 S_s b − a is S_s b), or for s > 0 the last but one of z_0, …,
-/// z_K of the support before (legacy). The products are ordered by what they wait for: all of a level are
-/// computed after one exchange of ghosts.
+/// where start_s = z_0 (paper; powers, where 2 S_s b − a becomes S_s b), or, for s > 0, the last but one of
+/// the previous support's z_0, …, z_K (legacy). Products are grouped in levels: all products of a level need
+/// only one exchange of ghosts.
 ///
 /// Terms are numbered 0 (the signal), then by order k = 1…K, support fastest: term of (k, s) = 1 + (k − 1)·S
 /// + s. Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent neural network", ICLR 2018, eq. 2.
@@ -36,8 +36,8 @@ struct DiffusionPlan {
     int minus = -1;  // z_to = 2 S z_from − z_minus; −1: z_to = S z_from
     [[nodiscard]] double alpha() const { return minus >= 0 ? 2.0 : 1.0; }
   };
-  /// What the gradient of a term gets of a level: alpha·Sᵀ of the gradient of term `from`, or alpha times it
-  /// where support < 0.
+  /// Contribution of a level to a term's gradient: alpha·Sᵀ times the gradient of term `from`, or alpha times
+  /// that gradient if support < 0.
   struct Share {
     int support;
     int from;
@@ -51,7 +51,7 @@ struct DiffusionPlan {
     int first;  // terms [first, first + count) are gathered
     int count;
     std::vector<Product> products;
-    std::vector<Gradient> gradients = {};  // of the products, by term: gathered ones first
+    std::vector<Gradient> gradients = {};  // by term, gathered terms first
   };
 
   int terms = 1;
@@ -63,19 +63,19 @@ struct DiffusionPlan {
   DiffusionPlan(int supports, int steps, DiffusionVariant variant);
 };
 
-/// A plan on one rank's row block. Without supports there is nothing but term 0.
+/// A plan on one rank's row block. Without supports, term 0 is the only term.
 template <class T>
 struct Diffusion {
   DiffusionPlan plan;
   const CsrBlock* block = nullptr;  // relation s is support s
   Buffer<T> weight;                 // (entries)
-  std::vector<double> entries;      // of each support
+  std::vector<double> entries;      // per support
   Exchange* exchange = nullptr;
-  /// Whether this rank owns all rows: nothing is exchanged then. On a host columns are taken through all
-  /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device all
-  /// levels are a launch where its shared memory holds a column, or each is, and terms are kept.
+  /// True if this rank owns all rows; then nothing is exchanged. On the host, a few columns at a time pass
+  /// through all levels while they are in the cache, and backward recomputes the terms. On a device terms are
+  /// kept. If a column fits in shared memory, one kernel computes all levels; otherwise one kernel per level.
   bool alone = false;
-  /// On a device it multiplies in place of own kernels; null: they do.
+  /// Multiplies on a device instead of Rossby's kernels; null: Rossby's kernels multiply.
   std::shared_ptr<SparseLibrary<T>> sparse_library;
 
   /// `graph` and `ghosts` must outlive it.
@@ -95,11 +95,11 @@ struct Diffusion {
   }
   Diffusion() = default;
 
-  /// For kernels of `device` (null: of the host).
+  /// Weights for kernels of `device` (null: the host).
   [[nodiscard]] const T* weights(Device* device) const {
     return device ? device->on_device(weight.span()) : weight.data();
   }
-  /// Support number s as a matrix of `device`'s kernels (null: of the host's).
+  /// Support s as a matrix for kernels of `device` (null: the host).
   [[nodiscard]] SparseMatrix<T> support(Device* device, int s) const {
     return {block, s, weights(device), device ? sparse_library.get() : nullptr};
   }
@@ -111,30 +111,30 @@ struct Diffusion {
   }
 };
 
-/// y (rows, B, out) = Σ_k z_k(x) W_kᵀ + bias: a diffusion convolution of x (rows, B, c). `weight` is (out,
-/// terms·c), block k of c columns belongs to term k; `bias` (out) or null. Collective where the exchange is:
-/// interior rows are computed while ghosts travel, owned columns of the adjoint while ghost gradients do.
-/// Without `add_bias` y lacks the bias, which what reads y adds; its gradient, that of y, is taken here
-/// anyway.
+/// Returns y (rows, B, out) = Σ_k z_k(x) W_kᵀ + bias: a diffusion convolution of x (rows, B, c). `weight` is
+/// (out, terms·c), and its block k of c columns belongs to term k; `bias` is (out) or null. Collective if the
+/// exchange is. Interior rows are computed while ghosts travel, and owned columns of the adjoint while ghost
+/// gradients travel. If `add_bias` is false, the reader of y adds the bias, but this op still accumulates the
+/// gradient of the bias.
 template <class T>
 [[nodiscard]] Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x,
                                       Parameter<T>& weight, std::type_identity_t<Parameter<T>>* bias,
                                       bool add_bias = true);
 
-/// y += that without a bias, y (rows, B, out), which may be some channels of a packed value. Same conditions
-/// on y as for linear_accumulate.
+/// y += a diffusion convolution without a bias. y (rows, B, out) may be some channels of a packed value. Same
+/// conditions on y as in linear_accumulate.
 template <class T>
 void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion,
                                  const Var<T>& x, Parameter<T>& weight);
 
-/// y (rows, B, c) = S_0 x: one step along the first support. Collective.
+/// Returns y (rows, B, c) = S_0 x: one step along the first support. Collective.
 template <class T>
 [[nodiscard]] Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x);
 
-/// All terms side by side, (rows, B, terms·c), for tests and trials; nothing is recorded. Collective.
+/// Returns all terms side by side, (rows, B, terms·c), for tests and trials. Records nothing. Collective.
 template <class T>
 [[nodiscard]] NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x);
-/// The adjoint: dx (rows, B, c) += what the gradients dz of all terms make of it, which are used up.
+/// The adjoint: adds to dx (rows, B, c) the contributions of the gradients dz of all terms. Overwrites dz.
 /// Collective.
 template <class T>
 void diffusion_adjoint(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<T> dz, NodeView<T> dx);

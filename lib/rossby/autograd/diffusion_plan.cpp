@@ -27,7 +27,7 @@ Levels make_levels(int supports, int steps, DiffusionVariant variant) {
     for (int k = 1; k <= steps; ++k) {
       const int from = k == 1 ? start : term(k - 1, s);
       const int minus = k == 1 ? -1 : k == 2 ? start : term(k - 2, s);
-      // The next support starts from a term whose ghosts have just come in.
+      // The next support starts from a term whose ghosts have just arrived.
       if (!levels.empty() && levels.back().first == from)
         levels.back().products.push_back({s, from, term(k, s), minus});
       else
@@ -38,7 +38,8 @@ Levels make_levels(int supports, int steps, DiffusionVariant variant) {
   return levels;
 }
 
-/// What each term's gradient gets of a level: what products read, then what they took away.
+/// Lists each term's gradient contributions of a level: first the operands of products, then the subtracted
+/// terms.
 void add_gradients(DiffusionPlan::Level& level) {
   const auto share = [&level](int of, const DiffusionPlan::Share& part) {
     auto& all = level.gradients;

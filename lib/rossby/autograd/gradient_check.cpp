@@ -8,7 +8,7 @@
 namespace rossby {
 namespace {
 
-/// Five-point central difference of `loss` in one entry, which is put back exactly.
+/// Five-point central difference of `loss` in one entry. Restores the entry exactly.
 double slope(double& x, const std::function<double()>& loss, double step) {
   const double start = x;
   const auto at = [&](double offset) {

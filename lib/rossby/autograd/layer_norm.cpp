@@ -23,7 +23,7 @@ std::span<double> take_scratch(Tape<T>& tape, const Var<T>& x) {
   return tape.arena().template take<double>(layer_norm_scratch_size(tape.exec(), x.rows(), x.cols()));
 }
 
-/// Statistics stay where the values lie, as those of batch normalisation do.
+/// Statistics stay where the values are, as in batch normalisation.
 template <class T>
 struct LayerNormBackward {
   Tape<T>* tape;
@@ -93,7 +93,7 @@ template <class T>
 Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, LayerNorm<T>& norm, Reducer& rows) {
   require(norm.gain.size() == x.rows() * x.channels() && norm.bias.size() == norm.gain.size(),
           "a layer normalisation has a gain and a bias of every row and channel");
-  // A rank without rows has no targets, and takes part in backward all the same.
+  // A rank without rows has no targets but still takes part in backward.
   const bool trained = tape.recording() && (norm.gain.trained || norm.bias.trained);
   T* dgain = target(tape, norm.gain);
   T* dbias = target(tape, norm.bias);

@@ -7,8 +7,8 @@
 namespace rossby {
 namespace {
 
-/// Node data as matrices of (some rows and columns, channels): one where a single stride leads from entry to
-/// entry, otherwise one a column.
+/// Node data as matrices of (rows and columns, channels). One matrix if a single stride connects all entries,
+/// otherwise one matrix per column.
 template <class T>
 bool is_matrix(const NodeView<T>& view) {
   return view.rows <= 1 || view.cols <= 1 || view.row_stride == view.cols * view.col_stride;
@@ -26,7 +26,7 @@ MatrixView<T> column(const NodeView<T>& view, Index b) {
   return {view.at(0, b), view.rows, view.channels, view.rows <= 1 ? view.channels : view.row_stride};
 }
 
-/// f(matrices…) over views that agree in rows and columns.
+/// Calls f(matrices…) on views that agree in rows and columns.
 template <class F, class... Views>
 void for_each_matrix(const F& f, const Views&... views) {
   if ((is_matrix(views) && ...)) return f(as_matrix(views)...);
@@ -39,7 +39,7 @@ NodeView<const T> read(const NodeView<T>& view) {
   return view;
 }
 
-/// What a dense layer's backward needs; null or untracked sides are skipped.
+/// State for a dense layer's backward, which skips null or untracked sides.
 template <class T>
 struct LinearBackward {
   Exec exec;
@@ -63,7 +63,7 @@ struct LinearBackward {
   }
 };
 
-/// Values of scratch for the layer's two reductions, whichever way its matrices are cut.
+/// Scratch for the layer's two reductions, large enough for either way of cutting its matrices.
 template <class T>
 std::span<T> take_scratch(Tape<T>& tape, const Var<T>& y, Index in) {
   const Index out = y.channels();

@@ -3,8 +3,8 @@
 #include "rossby/autograd/tape.hpp"
 #include "rossby/exchange/row_link.hpp"
 
-// Inside of lib/rossby/autograd: packed values of one rank that another one needs; those of a device go by
-// way of the host.
+// Internal to lib/rossby/autograd: sends packed values from one rank to another. Values on a device go
+// through the host.
 
 namespace rossby::detail {
 

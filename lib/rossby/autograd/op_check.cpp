@@ -10,13 +10,11 @@
 namespace rossby {
 namespace {
 
-/// Row, column and channel of a value.
 struct Place {
   Index row, column, channel;
 };
 
-/// The first place that is not finite of values that lie side by side: `cols` columns of rows, or rows of one
-/// column.
+/// The first non-finite place among contiguous values: `cols` columns of rows, or rows of one column.
 template <class T>
 std::optional<Place> look_along(const Exec& exec, const NodeView<T>& view) {
   const auto size = static_cast<std::size_t>(view.size());
@@ -25,14 +23,14 @@ std::optional<Place> look_along(const Exec& exec, const NodeView<T>& view) {
   return Place{at / view.width(), at % view.width() / view.channels, at % view.channels};
 }
 
-/// The same of any view, run by run.
+/// The first non-finite place in any view, one contiguous run at a time.
 template <class T>
 std::optional<Place> first_in(const Exec& exec, const NodeView<T>& view) {
   if (view.size() == 0) return std::nullopt;
   if (view.packed()) return look_along(exec, view);
   Exec alone = exec;  // a run is short
   alone.threads = 1;
-  if (view.row_stride == view.channels) {  // a table: rows of a column side by side
+  if (view.row_stride == view.channels) {  // a table: contiguous rows per column
     for (Index b = 0; b < view.cols; ++b)
       if (auto place = look_along(alone, NodeView<T>(view.at(0, b), view.rows, 1, view.channels))) {
         place->column = b;
@@ -144,15 +142,15 @@ void OpCheck<T>::look(const NodeView<T>& view, std::string_view op, int block, b
   found.channel = place->channel;
 }
 
-/// Not of tables of which a step reads a few rows: other ops of the step have not written theirs yet, and
-/// what arrives at this one has been looked at.
+/// Skips tables of which a step reads a few rows: other ops have not written their rows yet, and the
+/// gradients that reach this op were already inspected.
 template <class T>
 void OpCheck<T>::look(const Parameter<T>& parameter, std::string_view op, int block) {
   const bool rows = parameter.placement == Placement::rows && parameter.shape.size() == 3;
   T* data = const_cast<T*>(parameter.gradient.data());
   const Index size = parameter.gradient.size();
   if (found_ || parameter.sink || parameter.table_rows() || size == 0) return;
-  // (outer, rows, inner): each of the outer ones is a column.
+  // (outer, rows, inner): each outer index is a column.
   const NodeView<T> view = rows
                                ? NodeView<T>(data, parameter.shape[0], parameter.shape[1], parameter.shape[2])
                                : NodeView<T>(data, 1, 1, size);

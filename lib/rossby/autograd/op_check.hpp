@@ -15,52 +15,52 @@ namespace rossby {
 template <class T>
 struct Parameter;
 
-/// Where in a step a number was not finite for the first time.
+/// The first place in a step where a number was not finite.
 struct NotFiniteOp {
-  Index moment = 0;       // ops of the step before it, forward and backward
-  std::string op, block;  // block: of the model, "decoder/cell 1"; empty: outside of every one
-  bool gradient = false;  // of what the op's backward gets, or adds to; otherwise a value that it made
-  bool arrives = false;   // the gradient came from an op behind it
-  std::string parameter;  // whose gradient it is; empty: a value's on the tape
-  Index rows = 0;         // of the array that it is in; 0: a parameter that is not of rows, `channel` counts
-  Index row = 0;          // and where in it
+  Index moment = 0;       // number of ops before it in the step, forward and backward
+  std::string op, block;  // block: of the model, "decoder/cell 1"; empty: outside every block
+  bool gradient = false;  // true: in a gradient that the op's backward reads or adds to; false: in a value
+  bool arrives = false;   // the gradient came from a later op
+  std::string parameter;  // whose gradient it is; empty: a value on the tape
+  Index rows = 0;         // of the array; 0: a parameter without rows, whose index is `channel`
+  Index row = 0;          // its position
   Index column = 0, channel = 0;
 };
 
-/// Looks at every value that an op of a tape makes and at every gradient that its backward writes
-/// (train.check = "ops"). It only reads: a step gives the same bits with it and without. A relation that its
-/// op updates in backward has no gradient to look at: its values are seen in the next step.
+/// Inspects every value that a tape's ops make, and every gradient that their backward writes (train.check =
+/// "ops"). It only reads, so a step gives bitwise the same result with it and without. A relation that its op
+/// updates in backward has no gradient to inspect; the next step inspects its values.
 template <class T>
 class OpCheck {
  public:
   explicit OpCheck(const Exec& exec) : exec_(exec) {}
 
-  /// The first number that was not finite since the step began.
+  /// The first non-finite number since the step began.
   [[nodiscard]] const std::optional<NotFiniteOp>& found() const { return found_; }
 
-  // The rest is the tape's and its blocks'.
+  // The remaining members are for the tape and its blocks.
 
   void begin_step();
   void enter(std::string_view block);
   void leave();
 
-  /// What the op that is recorded next makes, and what its backward adds to.
+  /// Declares what the next recorded op makes, and what its backward adds to.
   void makes(const NodeView<T>& value, const NodeView<T>& gradient);
   void adds_to(const NodeView<T>& gradient);
   void adds_to(const Parameter<T>& parameter);
 
-  /// An op has been computed; `kept`: with a backward to come. Throws BugError if the op has not said what it
-  /// makes: its values would go unseen.
+  /// An op has been computed; `kept`: its backward will run. Throws BugError if the op did not declare what
+  /// it makes, because its values would not be inspected.
   void computed(std::string_view op, bool kept);
-  /// Gradients that its forward wrote.
+  /// Inspects a gradient that the op's forward wrote.
   void look_at_gradient(std::string_view op, const NodeView<T>& gradient);
-  /// Around the backward of the op that was kept last and is still to come.
+  /// Called around the backward of the most recently kept op.
   void begin_backward(std::string_view op);
   void end_backward(std::string_view op);
 
  private:
   struct Entry {
-    int block = -1;  // of names_
+    int block = -1;  // index into names_
     NodeView<T> value, gradient;
     std::vector<NodeView<T>> to;
     std::vector<const Parameter<T>*> parameters;
@@ -71,12 +71,12 @@ class OpCheck {
   Exec exec_;
   Index moment_ = 0;
   std::optional<NotFiniteOp> found_;
-  std::vector<std::string> names_;  // of blocks of this step
-  std::vector<int> open_;           // blocks that are entered
-  Entry next_;                      // of the op that is recorded next,
-  bool said_ = false;               // once it has said what it makes
-  std::vector<Entry> kept_;         // with a backward to come
-  std::vector<Entry> running_;      // whose backward runs; several where parts are computed again
+  std::vector<std::string> names_;  // names of this step's blocks
+  std::vector<int> open_;           // stack of entered blocks
+  Entry next_;                      // for the next recorded op
+  bool said_ = false;               // next_ has been declared
+  std::vector<Entry> kept_;         // waiting for their backward
+  std::vector<Entry> running_;      // backward is running; several during recomputation
 };
 
 }  // namespace rossby

@@ -23,14 +23,14 @@ using detail::read;
 template <class T>
 constexpr double word = sizeof(T);
 
-/// Where a parameter's gradient goes while recording; null where it is fixed or nothing records.
+/// Target of a parameter's gradient while recording; null if it is fixed or nothing records.
 template <class T>
 T* target(Tape<T>& tape, Parameter<T>& parameter) {
   return tape.recording() ? parameter.gradient_target() : nullptr;
 }
 
-/// Whether gradients flow to a parameter. Not asked of its target, which is null where a rank's block is
-/// empty: that rank must still go through every backward that is collective.
+/// True if gradients flow to a parameter. The target cannot tell: it is null if a rank's block is empty, and
+/// that rank must still take part in every collective backward.
 template <class T>
 bool flows(const Tape<T>& tape, const Parameter<T>& parameter) {
   return tape.recording() && parameter.trained;
@@ -105,7 +105,7 @@ Var<T> zeros(Tape<T>& tape, Index rows, Index cols, Index channels, bool tracked
 
 namespace {
 
-/// x as every row or column of `shape` reads it.
+/// Broadcasts x to the rows and columns of `shape`.
 template <class T>
 NodeView<const T> spread_to(NodeView<const T> x, const NodeView<T>& shape) {
   if (x.rows != shape.rows) x.row_stride = 0;
@@ -137,7 +137,7 @@ void add_broadcast(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
 
 namespace {
 
-/// embed_columns of a table whose gradients exist for the rows of the step alone.
+/// embed_columns for a table that has gradients only for the rows of the step.
 template <class T>
 Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
   TableRows<T>* sink = table.table_rows();
@@ -245,8 +245,8 @@ void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<con
 template <class T>
 void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double scale, double* sum) {
   const bool tracked = a.tracked() || b.tracked();
-  // The gradients are known by now: writing them in the same pass saves a second one, and that which would
-  // clear them.
+  // The gradients are already known. Writing them in this pass saves a second pass and the one that clears
+  // them.
   const auto gradient_of = [&](const Var<T>& x) -> GradientOut<T> {
     return {x.gradient, x.tracked() && !tape.claim_gradient(x)};
   };
@@ -264,7 +264,7 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
                              static_cast<std::size_t>(weights.value.size()));
   DenseUpdate<T>* update = weights.trained && weights.sink ? weights.sink->update() : nullptr;
   if (update && tape.recording()) {
-    // Both halves ride on the passes that the relation's own op makes over M.
+    // The sum and its gradient use the passes that the relation's own op makes over M.
     require(update->recorded || !weights.in_bf16, "the norm of weights in bf16 comes from their layer");
     if (!update->recorded) weights.settle_stream();
     if (!update->recorded)

@@ -17,30 +17,31 @@
 namespace rossby {
 
 namespace detail {
-/// What makes values, gradients and moments fit a device, beside more ranks.
+/// Advice in out-of-memory messages, besides more ranks: makes values, gradients and moments fit a device.
 inline constexpr std::string_view values_fit_where = "relation.memory = \"streamed\" for a dense relation";
 }  // namespace detail
 
-/// Who holds a parameter.
+/// Which rank holds a parameter.
 enum class Placement {
-  replicated,  // every rank, the same bits; gradients are summed over ranks in the step's one allreduce
+  replicated,  // every rank, bitwise equal; the step's one allreduce sums the gradients
   rows,        // (outer, owned rows, inner): the rank's row block of a (outer, n, inner) array
-  entries      // one value an entry of the rank's row block of a sparse relation, in GlobalEdges order
+  entries      // one value per entry of the rank's row block of a sparse relation, in GlobalEdges order
 };
 
-/// Where a parameter's gradient goes. The op that computes it does not know which sink it feeds.
+/// Target of a parameter's gradient. The op that computes the gradient does not know which sink it feeds.
 template <class T>
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  /// The buffer to add into, laid out as the parameter's value.
+  /// The buffer to add to, with the layout of the value.
   [[nodiscard]] virtual T* accumulate() = 0;
-  /// Instead of a buffer: the update that a fused backward makes of the gradient, tile by tile. Null where
-  /// there is none. It is handed out for one op a step.
+  /// An update that a fused backward applies tile by tile, instead of filling a buffer. Null if there is
+  /// none. Only one op per step gets it.
   [[nodiscard]] virtual DenseUpdate<T>* update() { return nullptr; }
 };
 
-/// Which rows of a (rows, columns) gradient a step has added to: all, unless those who did said which.
+/// The rows of a (rows, columns) gradient that a step has added to: all rows, unless every contributor listed
+/// its rows.
 class ReachedRows {
  public:
   void add(std::span<const Index> rows, Index of) {
@@ -55,9 +56,9 @@ class ReachedRows {
     list_.clear();
     listed_ = all_ = false;
   }
-  /// Whether there may be others than those listed.
+  /// True if unlisted rows may have been reached.
   [[nodiscard]] bool all() const { return all_ || !listed_; }
-  /// Once each.
+  /// Each row once.
   [[nodiscard]] std::span<const Index> list() const { return list_; }
 
  private:
@@ -66,16 +67,16 @@ class ReachedRows {
   std::vector<char> reached_;
 };
 
-/// What a parameter is: the same wherever it lies and whoever updates it.
+/// Properties of a parameter that do not depend on its storage or its optimiser.
 struct ParameterShape {
   std::string name;  // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
   Placement placement = Placement::replicated;
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
-  /// rows: the outer extents [outer_first, outer_first + shape[0]) of outer_all that this time group holds;
-  /// −1: the parameter is not split, every group holds it whole.
+  /// rows: this time group holds the outer extents [outer_first, outer_first + shape[0]) of outer_all. −1:
+  /// not split, every group holds the whole parameter.
   Index outer_first = 0;
   Index outer_all = -1;
-  int relation_term = -1;  // entries: which term of the relation bank the entries belong to
+  int relation_term = -1;  // entries: the term of the relation bank that they belong to
 
   [[nodiscard]] bool split() const { return outer_all >= 0; }
 };
@@ -83,67 +84,67 @@ struct ParameterShape {
 /// How an optimiser updates a parameter.
 struct UpdateRule {
   double decay = 0;     // weight decay
-  double lr_scale = 1;  // this parameter's learning rate over the common one
+  double lr_scale = 1;  // factor on the common learning rate
   bool trained = true;
-  bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
-  /// Not fusable here, but elsewhere (on another process grid): it is clipped one step late all the same, so
-  /// that trainings agree.
+  bool fusable = false;  // its op can update it in backward, so it needs no gradient (dense, low rank)
+  /// Fusable on another process grid, but not here. It is still clipped one step late, so that trainings
+  /// agree.
   bool clips_late = false;
-  /// A table (T, n, d) that steps read by rows of T alone: an optimiser may keep gradients of those rows
+  /// A table (T, n, d) that steps read by rows of T only. An optimiser may keep gradients for those rows
   /// only.
   bool by_rows = false;
 };
 
-/// Where a parameter's values lie: in memory of the host, in bf16, in files or before a device (streams), and
-/// their copy on the device that trains it.
+/// Storage of a parameter's values: host memory, bf16, or a stream (files, or host memory in front of a
+/// device). Also holds the copy on the device that trains it.
 template <class T>
 struct ParameterStorage {
   Buffer<T> value;
-  Buffer<Bf16> bf16;     // in place of `value` if in_bf16
-  bool in_bf16 = false;  // a dense relation that its op updates, of float arithmetic
-  Index first_row = 0;   // in_bf16: global row of the first owned one; keys the rounding
-  /// Where value (or bf16) and moments lie in files, or before a device, and its op works on chunks of its
-  /// rows: {1, owned, n}, one that its op updates. Null: where kernels work on them.
+  Buffer<Bf16> bf16;     // replaces `value` if in_bf16
+  bool in_bf16 = false;  // a dense relation that its op updates; arithmetic is float
+  Index first_row = 0;   // in_bf16: global index of the first owned row; keys the rounding
+  /// Set if value (or bf16) and moments are in files, or in host memory in front of a device. The op then
+  /// works on chunks of rows of the {1, owned, n} relation and updates it. Null: values are where kernels
+  /// work on them.
   std::unique_ptr<ChunkStream> stream;
-  Memory memory =
-      Memory::host;          // of value (or bf16) and moments that do not stream; nowhere: they are traced
-  Device* device = nullptr;  // that trains it
-  Buffer<T> there;           // the values on `device`, unless they stream
-  Buffer<Bf16> there_bf16;   // in_bf16
+  Memory memory = Memory::host;  // of value (or bf16) and moments, if not streamed; nowhere: traced only
+  Device* device = nullptr;      // trains it
+  Buffer<T> there;               // values on `device`, unless streamed
+  Buffer<Bf16> there_bf16;       // the same, if in_bf16
 
-  /// An array that streams as the value does (moments).
+  /// An array that streams with the value (moments).
   template <class S>
   [[nodiscard]] Buffer<S> make_array(Index size) {
     return stream ? stream->template add<S>() : Buffer<S>(size, memory);
   }
-  /// A moment: an array that streams, or stays with the host that updates.
+  /// A moment: an array that streams, or stays on the host if the host updates.
   template <class S>
   [[nodiscard]] Buffer<S> make_moment(Index size) {
     return updated_on_host() ? Buffer<S>(size, memory) : make_array<S>(size);
   }
-  /// Another array in the same kind of memory, which its op never sees (copies).
+  /// Another array in the same kind of memory, which the op never sees (copies).
   template <class S>
   [[nodiscard]] Buffer<S> make_spare(Index size) const {
     return stream && size > 0 ? stream->template spare<S>() : Buffer<S>(size);
   }
-  /// Before anything but its op reads or writes value, bf16 or moments.
+  /// Call before anything but the op reads or writes value, bf16 or moments.
   void settle_stream() {
     if (stream) stream->settle();
   }
 
-  /// Its weights stream to a device, whose gradients the host updates it with.
+  /// True if the weights stream to a device and the host updates them with the device's gradients.
   [[nodiscard]] bool updated_on_host() const { return stream && stream->options().host_updates; }
   [[nodiscard]] Index size() const { return in_bf16 ? bf16.size() : value.size(); }
 
-  /// Value i, however it is held.
+  /// Value i, in either precision.
   [[nodiscard]] T stored(Index i) const {
     if constexpr (std::is_same_v<T, float>)
       if (in_bf16) return widen(bf16[i]);
     return value[i];
   }
 
-  /// The values for kernels of `on` (null: of the host). On a device they must have been sent. Null if they
-  /// are in bf16; those that stream are the host's everywhere.
+  /// The values for kernels of `on` (null: the host). On a device, they must have been sent. Null if they are
+  /// in bf16. Streamed values always return the host's array.
   [[nodiscard]] T* data(const Device* on) {
     if (!on || stream) return value.data();
     require(on == device && there.size() == value.size(), "a parameter is on the device");
@@ -156,24 +157,23 @@ struct ParameterStorage {
   }
 };
 
-/// What a step knows of a parameter: its gradient, who takes it instead, and which updates are late.
+/// State of a parameter within a step: its gradient, a sink that replaces it, and postponed updates.
 template <class T>
 struct StepState {
-  Buffer<T> gradient;  // empty: a fixed parameter, or a fusable one that has not needed it yet; on its device
-  GradientSink<T>* sink = nullptr;  // instead of `gradient`
-  LateUpdates<T>* late = nullptr;   // asked before a step reads the value
-  /// True once a loss has depended on it: until then optimisers leave it alone.
+  Buffer<T> gradient;               // empty if fixed, or fusable and not needed so far; on its device
+  GradientSink<T>* sink = nullptr;  // replaces `gradient`
+  LateUpdates<T>* late = nullptr;   // must be applied before a step reads the value
+  /// True once a loss has depended on it. Optimisers skip it until then.
   bool live = false;
   /// True while the losses of the current step depend on it.
   bool in_step = false;
-  ReachedRows reached;  // of its gradient, in the current step
+  ReachedRows reached;  // rows of the gradient, in the current step
 
-  /// Instead of `gradient`, of a parameter that steps read by rows; null otherwise.
+  /// Replaces `gradient` for a table that steps read by rows; null otherwise.
   [[nodiscard]] TableRows<T>* table_rows() const { return late ? late->rows() : nullptr; }
 };
 
-/// A trained (or fixed) array: what it is, where it lies, how it is updated, and what the current step does
-/// with it.
+/// A trained or fixed array: its shape, storage, update rule and state in the current step.
 template <class T>
 struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T> {
   using ParameterStorage<T>::value, ParameterStorage<T>::bf16, ParameterStorage<T>::in_bf16,
@@ -204,8 +204,9 @@ struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T>
     if (!fusable) gradient = Buffer<T>(length);
   }
 
-  /// Trains it on a device from now on: its gradient moves there, and the host's values. `fetch` brings the
-  /// values back, `send` takes them there again; both are enqueued, and Device::wait ends them.
+  /// Trains the parameter on a device from now on. The gradient moves there, and the values are sent. `fetch`
+  /// copies the values back, `send` copies them there again. Both are only enqueued; Device::wait completes
+  /// them.
   void move_to(Device& to) {
     require(!stream || stream->device() == &to, "a parameter streams to the device that trains it");
     device = &to;
@@ -228,19 +229,19 @@ struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T>
     device->download(bf16.span(), there_bf16.data());
   }
 
-  /// Where backward adds this parameter's gradient; null if it is not trained. A recording op calls this
-  /// (or dense_target) before it reads the value: updates that were put off are made up then.
+  /// Where backward adds this parameter's gradient; null if it is not trained. A recording op must call this
+  /// (or dense_target) before it reads the value, because the call applies postponed updates.
   [[nodiscard]] T* gradient_target() {
     reached.add_all();
     return gradient_array();
   }
-  /// The same for an op that adds to some rows of (outer·rows, inner) alone.
+  /// As above, for an op that adds to these rows of (outer·rows, inner) only.
   [[nodiscard]] T* gradient_target(std::span<const Index> rows) {
     reached.add(rows, shape.back() > 0 ? size() / shape.back() : 0);
     return gradient_array();
   }
 
-  /// The same for ops that can update instead.
+  /// As above, for ops that can update instead.
   [[nodiscard]] DenseGradient<T> dense_target() {
     DenseUpdate<T>* update = trained && sink ? sink->update() : nullptr;
     if (!update) return gradient_target();

@@ -6,7 +6,7 @@
 #include "rossby/autograd/tape.hpp"
 #include "rossby/exchange/reducer.hpp"
 
-// Inside of lib/rossby/autograd: what the definitions of ops share.
+// Internal to lib/rossby/autograd: helpers for the definitions of ops.
 
 namespace rossby::detail {
 
@@ -20,13 +20,14 @@ double count(const Var<T>& x) {
   return static_cast<double>(x.value.size());
 }
 
-/// Of one message.
+/// Cost of one message.
 inline Cost message_cost(Index values, std::size_t word) {
   return {0, 0, 1, static_cast<double>(values) * static_cast<double>(word)};
 }
 
-/// Adds an op's two sums of doubles over ranks to its cost. Forward's has run since the reducer had sent
-/// `before`; no host counts sums that devices make alone.
+/// Adds an op's two sums of doubles over ranks to its cost. The forward sum has already run; `before` is the
+/// reducer's traffic before it. The host does not see the messages of sums between devices, so each counts as
+/// one.
 inline void add_sums(OpCost& cost, const Exec& exec, const Reducer& reducer, const Traffic& before,
                      Index forward_values, Index backward_values) {
   const bool between_devices = exec.device && reducer.enqueues() && !reducer.alone();
@@ -39,7 +40,7 @@ inline void add_sums(OpCost& cost, const Exec& exec, const Reducer& reducer, con
   cost.backward += sum(backward_values);
 }
 
-/// Counts an op; keeps its backward only where its output has a gradient to pass on.
+/// Counts an op. Keeps its backward only if its output has a gradient.
 template <class T, class Backward>
 void finish(Tape<T>& tape, std::string_view name, const OpCost& cost, bool tracked,
             const Backward& backward) {

@@ -18,13 +18,13 @@ using detail::WeightBlock;
 template <class T>
 using Kind = typename RelationTerm<T>::Kind;
 
-/// What one term does in a layer: its weight block and, per kind, what backward needs.
+/// One term in a layer: its weight block and, by kind, the state for backward.
 template <class T>
 struct LayerTerm {
   const RelationTerm<T>* term;
   WeightBlock<T> a;
   T* dm = nullptr;
-  DenseGradient<T> dense;  // of a dense term, and its W z
+  DenseGradient<T> dense;  // dense terms: gradient, and W z in `context`
   T* context = nullptr;
   LowRank<T> low_rank;
   SelfTerm<T> self;
@@ -42,7 +42,7 @@ struct Layer {
   Tape<T>* tape;
   const RelationBank<T>* bank;
   std::span<LayerTerm<T>> terms;
-  // Bias and identity: the first sparse term's sweep takes them along; without one they are ops of their own.
+  // The first sparse term's sweep adds bias and identity. Without a sparse term, they are separate ops.
   const LayerTerm<T>* carrier = nullptr;
   IdentityBlock<T> identity;
   IdentityGradient<T> d_identity;
@@ -51,7 +51,7 @@ struct Layer {
   NodeView<T> d_ghost;  // data null: z has no gradient
   std::span<T> workspace;
 
-  /// Dense terms see all positions: the gathered rows, or on one rank the owned ones.
+  /// Input of dense terms, all positions: the gathered rows, or on one rank the owned ones.
   [[nodiscard]] NodeView<const T> all(NodeView<const T> owned) const {
     return ghost.rows > 0 ? ghost : owned;
   }
@@ -87,7 +87,7 @@ std::span<LayerTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, P
   return terms;
 }
 
-/// Keeps W z of a dense term for backward, and claims its update for this layer.
+/// Keeps W z of a dense term for backward, and claims the term's update for this layer.
 template <class T>
 void prepare_dense(Tape<T>& tape, LayerTerm<T>& item, Index context) {
   if (item.term->kind != Kind<T>::dense) return;
@@ -97,7 +97,7 @@ void prepare_dense(Tape<T>& tape, LayerTerm<T>& item, Index context) {
   item.dense.update->recorded = true;
 }
 
-/// What the streams of a bank have moved so far.
+/// Traffic of a bank's streams so far.
 template <class T>
 Moved moved_by(const RelationBank<T>& bank) {
   Moved sum;
@@ -109,7 +109,7 @@ Moved moved_by(const RelationBank<T>& bank) {
   return sum;
 }
 
-/// Tells the tape what they have moved since `before`.
+/// Reports the streams' traffic since `before` to the tape.
 template <class T>
 void tell_moved(Tape<T>& tape, const RelationBank<T>& bank, const Moved& before) {
   const Moved now = moved_by(bank);
@@ -134,8 +134,8 @@ Cost layer_cost(const RelationBank<T>& bank, Index cols, Index d, Index w) {
   return cost;
 }
 
-/// What an update in backward reads and writes beside the weights themselves: weights and v, and m where
-/// there is one.
+/// Bytes that an update in backward reads and writes besides reading the weights once: weights, v and, if
+/// present, m.
 template <class T>
 double update_bytes(const RelationBank<T>& bank, const LayerTerm<T>& item) {
   const DenseUpdate<T>* update = item.dense.update;
@@ -146,7 +146,8 @@ double update_bytes(const RelationBank<T>& bank, const LayerTerm<T>& item) {
          static_cast<double>(item.term->weight->in_bf16 ? sizeof(Bf16) : sizeof(T));
 }
 
-/// Forward gathers ghosts; backward computes twice as much and sends the gradients of ghosts back, if any.
+/// Forward gathers ghosts. Backward computes twice as much and, if z is tracked, returns the gradients of
+/// ghosts.
 template <class T>
 OpCost layer_costs(const RelationBank<T>& bank, Index cols, Index d, Index w, bool tracked) {
   OpCost cost{layer_cost(bank, cols, d, w), layer_cost(bank, cols, d, w)};
@@ -162,7 +163,7 @@ OpCost layer_costs(const RelationBank<T>& bank, Index cols, Index d, Index w, bo
   return cost;
 }
 
-/// Columns of all time groups, (rows, Σ B, channels), and where this group's begin.
+/// Columns of all time groups, (rows, Σ B, channels). This group's begin at `first`.
 template <class T>
 struct GatheredColumns {
   NodeView<T> all;
@@ -187,7 +188,7 @@ struct GatheredColumns {
       T* here = tape.memory().template take<T>(size).data();
       device->upload(here,
                      std::span<const T>(reinterpret_cast<const T*>(from), static_cast<std::size_t>(size)));
-      device->wait();  // what was gathered may be gone soon
+      device->wait();  // the gathered bytes may not outlive this call
       from = reinterpret_cast<const std::byte*>(here);
     }
     const Index column = mine.rows * mine.channels;
@@ -214,8 +215,8 @@ struct GatheredColumns {
   }
 };
 
-/// The same of a dense term whose update needs the columns of all time groups: dM from the factors of all, dz
-/// and dA from this group's. Collective over groups.
+/// As the dense backward, if the update needs the columns of all time groups. dM uses the factors of all
+/// groups; dz and dA use this group's. Collective over groups.
 template <class T>
 void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const LayerTerm<T>& item,
                               NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) {
@@ -224,7 +225,7 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
   const auto mark = tape.mark();
   GatheredColumns<T> deltas(tape, *layer.bank->groups, delta);
   const GatheredColumns<T> zs(tape, *layer.bank->groups, z);
-  if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // nothing came from which to tell
+  if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // an empty message does not give its columns
   const NodeView<T> all(arena.template take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
   DenseRelate<T> relate = item.dense_relate(exec, *layer.bank);
   const std::span<T> workspace =
@@ -248,12 +249,12 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
   tape.rewind(mark);
 }
 
-/// Backward over the owned columns, or over the ghosts, of every sparse term; of dense terms with the columns
-/// that they see, all positions or on one rank the owned rows.
+/// Backward of every sparse term over the owned columns, or over the ghosts. Dense terms join with the
+/// columns that they see: all positions, or on one rank the owned rows.
 template <class T>
 void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeView<const T> delta,
                       NodeView<const T> z, NodeView<T> dz) {
-  // Not told from the first column's number: a rank without rows has ghosts from column 0 on.
+  // The first column's number cannot tell: a rank without rows has ghosts from column 0 on.
   const Index first = owned ? 0 : layer.bank->rows;
   const bool dense = !owned || layer.ghost.rows == 0;
   for (const LayerTerm<T>& item : layer.terms) {
@@ -308,7 +309,7 @@ std::span<T> make_workspace(Tape<T>& tape, const RelationBank<T>& bank, std::spa
   return tape.memory().template take<T>(size);
 }
 
-/// h with bias and identity in it, or left to the first sparse term's sweep.
+/// Returns h with bias and identity added, or leaves both to the first sparse term's sweep.
 template <class T>
 Var<T> start_layer(Tape<T>& tape, Layer<T>& layer, Parameter<T>& weight, Parameter<T>* bias) {
   const Index w = weight.shape[0];
@@ -353,7 +354,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
     for (LayerTerm<T>& item : layer.terms) prepare_dense(tape, item, bank.rows * z.value.width());
 
   const Var<T> h = start_layer(tape, layer, weight, bias);
-  // Sums over all ranks travel with the ghosts; rows that need them after.
+  // Sums over all ranks travel with the ghosts. Rows that need the sums come later.
   for (LayerTerm<T>& item : layer.terms)
     if (item.term->kind == Kind<T>::low_rank)
       item.low_rank = LowRank<T>::begin(tape, bank, *item.term, item.a, z.value);
@@ -392,7 +393,7 @@ Var<T> whole_table(Tape<T>& tape, Parameter<T>& table) {
   Var<T> var;
   var.value = {table.data(tape.exec().device), n, steps, d, d, n * d};
   T* target = tape.recording() ? table.gradient_target() : nullptr;
-  // A rank without rows is tracked as the others are: they wait for it where gradients go back to their
+  // A rank without rows is tracked like the others, because they wait for it when gradients return to their
   // owners.
   if (tape.recording() && table.trained && !target) target = tape.memory().template take<T>(0).data();
   if (target) var.gradient = {target, n, steps, d, d, n * d};

@@ -6,12 +6,12 @@
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
-// Inside lib/rossby/autograd only: dense relations worked on by chunks of rows, in memory or from files. The
-// same chunks give the same bits either way.
+// Internal to lib/rossby/autograd: dense relations processed in chunks of rows, in memory or from files. Both
+// give bitwise the same result for the same chunks.
 
 namespace rossby::detail {
 
-/// Rows [first, first + rows) of one dense relation, where its weights lie in memory.
+/// Rows [first, first + rows) of one dense relation in memory.
 template <class T>
 DenseRelate<T> dense_rows(const DenseRelate<T>& relate, Index first, Index rows, Index width) {
   DenseRelate<T> part = relate;
@@ -31,7 +31,7 @@ NodeView<V> row_range(NodeView<V> view, Index first, Index rows) {
   return view;
 }
 
-/// The weights of a chunk that a stream has brought.
+/// Points `part` to the weights of a chunk that a stream has loaded.
 template <class T>
 void take_weights(DenseRelate<T>& part, ChunkStream& stream) {
   if (part.bf16)
@@ -40,7 +40,7 @@ void take_weights(DenseRelate<T>& part, ChunkStream& stream) {
     part.weight = reinterpret_cast<const T*>(stream.array(0));
 }
 
-/// Rows of a chunk; all of them where there is one chunk.
+/// Rows per chunk; all rows if there is only one chunk.
 template <class T>
 Index chunk_rows_of(const DenseRelate<T>& relate, const ChunkStream* stream, Index chunk_rows) {
   if (stream) return stream->options().chunk_rows;
@@ -63,7 +63,7 @@ void chunked_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>
       take_weights(part, *stream);
     }
     double part_sum = 0;
-    // A device adds to it when the step ends, after all that is here.
+    // A device adds to it at the end of the step, after everything here.
     if (relate.weight_sum && !exec.device) part.weight_sum = &part_sum;
     relate_dense_forward<T>(exec, row_range(h, first, rows), part, z, workspace);
     sum += part_sum;
@@ -72,7 +72,7 @@ void chunked_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>
   if (relate.weight_sum && !exec.device) *relate.weight_sum = sum;
 }
 
-/// The update of a chunk, whose arrays a stream has brought where there is one.
+/// The update of a chunk, whose arrays come from a stream if there is one.
 template <class T>
 DenseUpdate<T> update_of_rows(DenseUpdate<T>& whole, const DenseRelate<T>& part, Index first, Index columns,
                               ChunkStream* stream) {
@@ -100,7 +100,7 @@ DenseUpdate<T> update_of_rows(DenseUpdate<T>& whole, const DenseRelate<T>& part,
   return update;
 }
 
-/// The host's update of the rows whose gradient left the device before all others.
+/// Updates on the host the rows whose gradient left the device first.
 template <class T>
 void update_with_arrived(const Exec& exec, DenseUpdate<T>& whole, const DenseRelate<T>& relate, Index width,
                          ChunkStream& stream) {
@@ -108,16 +108,16 @@ void update_with_arrived(const Exec& exec, DenseUpdate<T>& whole, const DenseRel
   const Index first = stream.first(chunk);
   const DenseRelate<T> part = dense_rows(relate, first, stream.rows(chunk), width);
   DenseUpdate<T> update = update_of_rows<T>(whole, part, first, relate.columns, nullptr);
-  // What is traced has no values.
+  // Traced arrays hold no values.
   if (!stream.device()->driver().only_addresses())
     relate_dense_update<T>(on_host(exec), update, part, reinterpret_cast<const T*>(gradient));
   stream.changed(chunk);
 }
 
-/// relate_dense_backward, chunk by chunk from the last one down: a stream finds those of the forward sweep's
-/// end in memory. A streamed relation's da needs the context that forward kept. Where the host updates,
-/// chunks send it their gradients, and it is done when this returns: what is read of W afterwards is brought
-/// anew.
+/// relate_dense_backward, chunk by chunk from the last to the first, because a stream still holds the last
+/// chunks of the forward sweep. The da of a streamed relation needs the context that forward kept. If the
+/// host updates, chunks send it their gradients. The update is complete on return, and later reads of W load
+/// it again.
 template <class T>
 void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                             const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
@@ -160,7 +160,7 @@ void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
     }
     relate_dense_backward<T>(exec, dz, {}, sink, part, row_range(delta, first, rows), z, workspace);
     if (stream) stream->give_back();
-    // The device works on this chunk while the host updates the one before.
+    // The device works on this chunk while the host updates the previous one.
     if (at_home && stream->leaving() > 1) update_with_arrived(exec, *dm.update, relate, z.width(), *stream);
   }
   while (at_home && stream->leaving() > 0) update_with_arrived(exec, *dm.update, relate, z.width(), *stream);

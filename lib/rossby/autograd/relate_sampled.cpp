@@ -14,16 +14,16 @@ using detail::WeightBlock;
 template <class T>
 using Kind = typename RelationTerm<T>::Kind;
 
-/// One term of the sampled layer. `context` is (samples, r·d); a low-rank term adds its (T, k, d) sums.
+/// One term of the sampled layer. `context` is (samples, r·d). A low-rank term adds its (T, k, d) sums.
 template <class T>
 struct SampledTerm {
   const RelationTerm<T>* term;
   WeightBlock<T> a;
   MatrixView<T> context;
-  T* dm;  // of M, s or U
+  T* dm;  // gradient of M, s or U
   T* dv;
   std::span<T> sums;    // (T, k, d) = Vᵀ z / n
-  std::span<T> d_sums;  // backward's scratch
+  std::span<T> d_sums;  // scratch for backward
 };
 
 template <class T>
@@ -36,7 +36,7 @@ struct SampledLayer {
   NodeView<T> d_ghost;
   std::span<T> scratch;
   MatrixView<T> d_context;       // the widest term's
-  std::span<const Index> order;  // of the samples, by column
+  std::span<const Index> order;  // sample indices, sorted by column
 
   [[nodiscard]] SampledWork<T> work() const { return {order, scratch}; }
 
@@ -133,7 +133,7 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
   }
 }
 
-/// Of a dense relation the samples' rows alone have a gradient.
+/// For a dense relation, only the samples' rows have a gradient.
 template <class T>
 T* gradient_of(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
                std::span<const Sample> samples) {
@@ -195,7 +195,8 @@ Index scratch_size(const Exec& exec, const RelationBank<T>& bank, const Var<T>& 
   return size;
 }
 
-/// Entries that the samples read, each times d, and the dense layer on them. Backward computes twice as much.
+/// Counts the entries that the samples read, times d each, and the dense layer on them. Backward computes
+/// twice as much.
 template <class T>
 OpCost sampled_cost(const SampledLayer<T>& layer, Index w) {
   const RelationBank<T>& bank = *layer.bank;

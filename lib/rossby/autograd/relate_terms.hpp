@@ -6,7 +6,7 @@
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/relate.hpp"
 
-// Inside of relate_linear: each kind of relation term as a forward and a backward function on views.
+// Internal to relate_linear: forward and backward functions on views for each kind of relation term.
 
 namespace rossby::detail {
 
@@ -22,7 +22,7 @@ void touch(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& h, const Va
       if (learned) check->adds_to(*learned);
 }
 
-/// The weight block of a term within the layer's weight (w, (1 + R)·d), and its gradient's.
+/// The weight block of a term in the layer's weight (w, (1 + R)·d), and the block of its gradient.
 template <class T>
 struct WeightBlock {
   MatrixView<const T> value;
@@ -74,8 +74,8 @@ void scale_all(const Exec& exec, std::span<T> values, T factor) {
   scale<T>(exec, all, factor, all);
 }
 
-/// h += U (Vᵀ z) A_kᵀ / n. Keeps what backward needs in the arena. Sums over ranks travel between each begin
-/// and its end.
+/// h += U (Vᵀ z) A_kᵀ / n. Keeps the state for backward in the arena. Sums over ranks travel between each
+/// begin and its end.
 template <class T>
 struct LowRank {
   MatrixView<const T> u, v;  // (rows, k)
@@ -83,20 +83,20 @@ struct LowRank {
   WeightBlock<T> a;
   Reducer* reducer;
   T inverse_n;
-  MatrixView<T> s;  // (k, B·d) = Vᵀ z / n; once dA is known, its gradient
+  MatrixView<T> s;  // (k, B·d) = Vᵀ z / n; becomes its gradient after dA is computed
   MatrixView<T> q;  // (k, B·w) = s A_kᵀ
   MatrixView<T> dq;
   std::span<T> scratch;
-  std::span<T> gradient;  // a tile of rows of dU or dV, where backward updates them
+  std::span<T> gradient;  // a tile of rows of dU or dV, if backward updates them
 
   /// Starts the sum of s over all nodes. Collective.
   static LowRank begin(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
                        const WeightBlock<T>& a, NodeView<const T> z);
   /// h += U q.
   void end(const Exec& exec, NodeView<T> h) const;
-  /// dU, and starts the sum of dq over all nodes. Collective.
+  /// Computes dU, and starts the sum of dq over all nodes. Collective.
   void backward_begin(const Exec& exec, NodeView<const T> delta) const;
-  /// dV and dz.
+  /// Computes dV and dz.
   void backward_end(const Exec& exec, NodeView<const T> z, NodeView<T> dz) const;
 
  private:
@@ -111,7 +111,7 @@ struct SelfTerm {
   T* ds;
   WeightBlock<T> a;
   NodeView<T> context;    // (rows, B, d) = clamp(s) ∘ z
-  NodeView<T> d_context;  // backward's scratch
+  NodeView<T> d_context;  // scratch for backward
   std::span<T> scratch;
 
   static SelfTerm forward(Tape<T>& tape, const RelationTerm<T>& term, const WeightBlock<T>& a, NodeView<T> h,

@@ -12,14 +12,14 @@
 
 namespace rossby {
 
-/// One group of relations of a model. Weights are given (`fixed`) or learned (`weight`, effective clamp(M, 0,
-/// 1)).
+/// One group of relations of a model. Weights are given (`fixed`), or learned (`weight`, effective value
+/// clamp(M, 0, 1)).
 template <class T>
 struct RelationTerm {
   enum class Kind {
     sparse,    // CsrBlock; weights (entries)
     dense,     // weights (relations, owned rows, n), columns in position order
-    low_rank,  // U (Vᵀ z) / n with U, V (owned rows, k); Vᵀ z is summed over ranks
+    low_rank,  // U (Vᵀ z) / n with U, V (owned rows, k); ranks sum Vᵀ z
     self       // diag(clamp(s, 0, 1)), s (owned rows)
   };
 
@@ -27,12 +27,12 @@ struct RelationTerm {
   int relations = 1;
   const CsrBlock* sparse = nullptr;
   Buffer<T> fixed;                    // given weights
-  std::vector<std::uint8_t> pattern;  // dense refine: where a relation exists; empty: everywhere
+  std::vector<std::uint8_t> pattern;  // dense refine: mask of existing relations; empty: all exist
   Parameter<T>* weight = nullptr;     // learned M (sparse, dense) or s (self)
   Parameter<T>* u = nullptr;
   Parameter<T>* v = nullptr;
 
-  /// For kernels of `device` (null: of the host). Null where they are in bf16.
+  /// Weights for kernels of `device` (null: the host). Null if they are in bf16.
   [[nodiscard]] const T* weights(Device* device = nullptr) const {
     if (weight) return weight->data(device);
     return device ? device->on_device(fixed.span()) : fixed.data();
@@ -41,34 +41,34 @@ struct RelationTerm {
     return weight ? weight->bf16_data(device) : nullptr;
   }
   [[nodiscard]] bool clamped() const { return weight != nullptr; }
-  /// What brings the weights to kernels of `device` (null: of the host); null where they need not be brought.
+  /// The stream that loads the weights for kernels of `device` (null: the host); null if they need no
+  /// loading.
   [[nodiscard]] ChunkStream* stream(const Device* device) const {
     ChunkStream* stream = weight ? weight->stream.get() : nullptr;
     return stream && stream->device() == device ? stream : nullptr;
   }
 };
 
-/// All relations of a model on one rank, and the ports that serve them. Relation 0 is the identity; those of
-/// the terms follow in order. Sparse columns are owned rows, then ghosts of the exchange. Dense terms need an
-/// exchange whose ghosts are all n positions, or one rank (no ghosts: the owned rows are all).
+/// All relations of a model on one rank, with their ports. Relation 0 is the identity; the relations of the
+/// terms follow in order. Sparse columns are owned rows, then ghosts of the exchange. Dense terms need an
+/// exchange whose ghosts are all n positions, or a single rank, whose owned rows are all positions.
 template <class T>
 struct RelationBank {
   Index nodes = 0;  // n
   Index rows = 0;   // owned
   Exchange* exchange = nullptr;
   Reducer* reducer = nullptr;
-  /// Between time groups, null where there is one: dense terms that are updated in backward are given the
-  /// factors δ and z of all groups then, and every group makes the same update of its copy.
+  /// Connects time groups; null if there is only one. Dense terms updated in backward gather the factors δ
+  /// and z of all groups, and every group applies the same update to its copy.
   GroupGather* groups = nullptr;
   std::vector<RelationTerm<T>> terms;
-  std::string op = "relate";          // what a layer of these relations is called: see name_op
-  std::vector<LocalColumn> interior;  // rows that no sparse term joins to a ghost
+  std::string op = "relate";          // name of a layer of these relations: see name_op
+  std::vector<LocalColumn> interior;  // rows that no sparse term connects to a ghost
   std::vector<LocalColumn> boundary;  // the others
   DenseProduct dense_product = DenseProduct::own;
-  Index dense_chunk_rows = 0;  // of a dense relation that are worked on at once; 0: all
+  Index dense_chunk_rows = 0;  // rows per chunk of a dense relation; 0: all
 
-  /// Copies on a device of all that does not change: what kernels there would otherwise ask for in every
-  /// step.
+  /// Copies constant arrays to a device. Without them, kernels would request the copies in every step.
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const {
     std::vector<Device::Copy> copies;
     copies.push_back(device.keep(interior));
@@ -81,15 +81,15 @@ struct RelationBank {
     return copies;
   }
 
-  /// Relations of all terms, without the identity.
+  /// Number of relations in all terms, without the identity.
   [[nodiscard]] int relations() const {
     int count = 0;
     for (const auto& term : terms) count += term.relations;
     return count;
   }
 
-  /// Names the op by the kinds of its relations, which differ in what they cost. Call once, when all terms
-  /// are there.
+  /// Names the op after the kinds of its relations, because they differ in cost. Call once, after adding all
+  /// terms.
   void name_op() {
     op = "relate";
     for (const auto& term : terms) {
@@ -105,7 +105,7 @@ struct RelationBank {
       if (term.weight && term.weight->updated_on_host()) op += "_updated_on_host";
     }
   }
-  /// Fills interior and boundary from the sparse terms. Call once, when all terms are there.
+  /// Fills interior and boundary from the sparse terms. Call once, after adding all terms.
   void classify_rows() {
     std::vector<std::uint8_t> outside(static_cast<std::size_t>(rows), 0);
     for (const auto& term : terms)

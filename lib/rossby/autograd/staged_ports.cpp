@@ -14,8 +14,8 @@ namespace {
 
 enum class At { device, pinned, host };
 
-/// `size` values in a buffer that grows, pinned where the device copies to and from it. A trace of the host
-/// has none on the device: it would be counted as the training's.
+/// Returns room for `size` values in a growing buffer, pinned if the device copies to and from it. While a
+/// trace of the host runs there is no device buffer, because it would count as memory of the training.
 template <class T>
 T* room(Buffer<std::byte>& buffer, Index size, Device& device, At at) {
   if (at == At::device && device.driver().stands_for_host()) return nullptr;
@@ -45,7 +45,7 @@ StagedExchange::StagedExchange(const Exec& exec, Exchange& inner,
   if (!some_) return;
   count_ = std::ssize(*wanted);
   require(count_ <= sent, "rows that are wanted are sent");
-  // What is kept is as large as a trace knows it to be, which has no list.
+  // Buffers have the size that a trace assumes, because a trace has no list of rows.
   rows_ = std::move(*wanted);
   rows_.resize(static_cast<std::size_t>(sent));
   places_.resize(rows_.size() + 1);
@@ -177,7 +177,7 @@ void StagedReducer::sum_now(std::span<T> values) {
   begun_ = 0;
   inner_->sum(host);
   device_->upload(values.data(), std::span<const T>(host));
-  device_->wait();  // the host array serves the next sum
+  device_->wait();  // the next sum reuses the host array
 }
 
 template <class T>

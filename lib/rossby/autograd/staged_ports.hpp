@@ -10,15 +10,15 @@
 
 namespace rossby {
 
-/// An exchange of node data on a device through host memory: where ranks share a GPU, or no transport between
-/// GPUs is there. Data of the host go straight through. The inner exchange must outlive it.
+/// An exchange of node data on a device through host memory, for ranks that share a GPU or have no transport
+/// between GPUs. Host data pass straight through. The inner exchange must outlive it.
 ///
-/// Rows that nobody else wants stay on the device, where those that are wanted are known and the inner
-/// exchange sends fewer than there are.
+/// Rows that no other rank wants stay on the device, if the wanted rows are known and the inner exchange
+/// sends fewer rows than are owned.
 class StagedExchange final : public Exchange {
  public:
-  /// `wanted`: the rows that other ranks want, each once; without them all rows travel. Of a trace, which
-  /// moves nothing, they may be left out.
+  /// `wanted`: the rows that other ranks want, each once. Without it all rows travel. A trace moves nothing
+  /// and may omit it.
   StagedExchange(const Exec& exec, Exchange& inner,
                  std::optional<std::vector<LocalColumn>> wanted = std::nullopt);
 
@@ -35,7 +35,7 @@ class StagedExchange final : public Exchange {
   }
   void scatter_add_end() override;
   [[nodiscard]] Traffic sent() const override { return inner_->sent(); }
-  /// What a host's exchange keeps for the widest rows so far: as many as it sends.
+  /// Bytes that the host's exchange keeps for the widest rows so far: as many as it sends.
   [[nodiscard]] std::size_t kept_bytes() const {
     const auto bytes = static_cast<std::size_t>(inner_->gather_cost(widest_).bytes);
     return detail::resident_bytes(bytes, bytes);
@@ -52,36 +52,36 @@ class StagedExchange final : public Exchange {
   void scatter(NodeView<const T> ghost, NodeView<T> owned);
   template <class T>
   void add(NodeView<T> owned);
-  /// `owned` in host memory, as far as others want it; on return it is there.
+  /// Copies the wanted rows of `owned` to host memory. They have arrived on return.
   template <class T>
   NodeView<T> fetch(NodeView<const T> owned);
   [[nodiscard]] std::span<const LocalColumn> wanted() const {
     return std::span(rows_).first(static_cast<std::size_t>(count_));
   }
-  /// 0, 1, … up to as many, and `more`.
+  /// The sequence 0, 1, … of count_ + `more` places.
   [[nodiscard]] std::span<const LocalEntry> places(std::size_t more) const {
     return std::span(places_).first(static_cast<std::size_t>(count_) + more);
   }
-  /// Whether nothing moves: data stay where they are.
+  /// True if no data move.
   [[nodiscard]] bool idle() const;
 
   Exec exec_;
   Exchange* inner_;
   Index widest_ = 0;  // bytes of a row
-  // Of the operation under way: where its result goes on the device; null: nothing was staged.
+  // Device target of the operation in progress; null: nothing is staged.
   NodeView<float> to_float_;
   NodeView<double> to_double_;
-  bool some_ = false;              // those that others want travel alone:
-  std::vector<LocalColumn> rows_;  // the first count_
+  bool some_ = false;              // only wanted rows travel:
+  std::vector<LocalColumn> rows_;  // they are the first count_
   Index count_ = 0;
   std::vector<LocalEntry> places_;
-  std::vector<Device::Copy> kept_;   // of both
-  Buffer<std::byte> owned_, ghost_;  // host; pinned where they travel
+  std::vector<Device::Copy> kept_;   // rows_ and places_ on the device
+  Buffer<std::byte> owned_, ghost_;  // host; pinned if they travel
   Buffer<std::byte> message_;        // host, pinned: wanted rows of an array
-  Buffer<std::byte> packed_;         // device: the same
+  Buffer<std::byte> packed_;         // device: wanted rows of an array
 };
 
-/// Sums over ranks of arrays on a device, through host memory; those of the host go straight through.
+/// Sums device arrays over ranks, through host memory. Host arrays pass straight through.
 class StagedReducer final : public Reducer {
  public:
   StagedReducer(Device& device, Reducer& inner) : device_(&device), inner_(&inner) {}
@@ -111,7 +111,7 @@ class StagedReducer final : public Reducer {
 
   Device* device_;
   Reducer* inner_;
-  std::vector<Open> open_;  // sums begun, first to last
+  std::vector<Open> open_;  // begun sums, in order
   std::size_t begun_ = 0;
 };
 

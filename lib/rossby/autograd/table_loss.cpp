@@ -11,7 +11,7 @@ namespace {
 
 using detail::read;
 
-/// The rows of a table that a loss reads, and where their gradients go.
+/// The rows of a table that a loss reads, and the target of their gradients.
 template <class T>
 struct Rows {
   TableColumns<T> values;
@@ -42,7 +42,7 @@ Rows<T> read_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
   return rows;
 }
 
-/// An op that has done everything.
+/// Counts an op that has nothing left for backward.
 template <class T>
 void count(Tape<T>& tape, std::string_view name, const ValueShape& shape, const OpCost& cost) {
   tape.set_shape(shape);

@@ -8,23 +8,23 @@
 
 namespace rossby {
 
-// Losses of rows of a table, as embed_columns and the losses of ops.hpp would compute them one after the
-// other, but in one pass over memory that leaves nothing for backward: gradients are added in forward. What
-// ops.hpp says of sums, scales and targets holds.
+// Losses on rows of a table. They equal embed_columns followed by the losses of ops.hpp, but need one pass
+// over memory. Forward adds the gradients, so nothing remains for backward. Sums, scales and targets follow
+// ops.hpp.
 
-/// Whether the host computes, and a node's `values` fit the first-level cache: those of x in all columns, or
-/// in one those of a decoder with so many `weights`.
+/// True if the host computes and a node's `values` fit the first-level cache. `values` counts those of x in
+/// all columns, or, in one column, those of a decoder with `weights` weights.
 template <class T>
 [[nodiscard]] bool table_losses_fit(const Tape<T>& tape, Index values, Index weights = 0);
 
-/// Σ (table[times[b]] − f(x))², f tanh or the identity; gradients go to both sides. `table` is (T, n, d), x
-/// (n, B, d), packed.
+/// Σ (table[times[b]] − f(x))², where f is tanh or the identity. Gradients go to both sides. `table` is (T,
+/// n, d), x (n, B, d), packed.
 template <class T>
 void table_difference(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times, const Var<T>& x,
                       bool through_tanh, double scale, double* sum);
 
-/// Σ (table[times[b]]·Wᵀ − truth[its times[b]])² over entries of the truth, a table (steps, n, m), that are
-/// not NaN. `weight` is (m, d), or null: m = d and the rows themselves are compared.
+/// Σ (table[times[b]]·Wᵀ − truth[its times[b]])² over the entries of the truth, a table (steps, n, m), that
+/// are not NaN. `weight` is (m, d); if null, m = d and the rows themselves are compared.
 template <class T>
 void table_decoded_error(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times,
                          std::type_identity_t<Parameter<T>>* weight, const TableColumns<float>& truth,
