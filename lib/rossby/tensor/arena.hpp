@@ -10,19 +10,19 @@
 
 namespace rossby {
 
-/// Bump allocator for what lives one step: activations, their gradients, scratch, tape records. `reset` keeps
-/// the memory and merges the blocks of the last step into one, so from the third step of a repeating shape on
-/// nothing is allocated.
+/// Bump allocator for memory that lives for one step: activations, their gradients, scratch, tape records.
+/// `reset` keeps the memory and merges the last step's blocks into one. From the third step of a repeating
+/// shape on, nothing is allocated.
 class Arena {
  public:
-  /// In host memory, or on a device, which outlives it.
+  /// Allocates in host memory, or on a device, which must outlive the arena.
   explicit Arena(Device* device = nullptr) : device_(device) {}
 
-  /// What is taken here is taken from `other`, too, for its count alone: in a trace of the host both are one,
-  /// and how large its blocks grow depends on all that they hold.
+  /// Also counts what is taken here in `other`. In a trace of the host both arenas are one, and the size of
+  /// new blocks depends on everything that they hold.
   void count_in(Arena* other) { counted_in_ = other; }
 
-  /// A moment of the arena: what was taken after it can be given back.
+  /// A moment of the arena, to give back what was taken after it.
   struct Mark {
     std::size_t block = 0;
     std::size_t used = 0;
@@ -37,7 +37,7 @@ class Arena {
             static_cast<std::size_t>(count)};
   }
 
-  /// The same, zeroed.
+  /// As take, but zeroed.
   template <class T>
   [[nodiscard]] std::span<T> take_zeroed(Index count) {
     auto values = take<T>(count);
@@ -45,7 +45,7 @@ class Arena {
     return values;
   }
 
-  /// Sets values of its memory to 0.
+  /// Sets values of the arena's memory to 0.
   template <class T>
   void clear(std::span<T> values) {
     if (values.empty()) return;
@@ -57,7 +57,7 @@ class Arena {
 
   [[nodiscard]] Mark mark() const { return {block_, used_, bytes_}; }
 
-  /// Gives back what was taken since `mark`; pointers from after it are dead. Marks are rewound last first.
+  /// Gives back what was taken since `mark`; later pointers become invalid. Rewind marks in reverse order.
   void rewind(const Mark& mark) {
     peak_ = std::max(peak_, bytes_);
     later_peak_ = std::max(later_peak_, bytes_);
@@ -66,7 +66,7 @@ class Arena {
     bytes_ = mark.bytes;
   }
 
-  /// Gives everything back at once; pointers from before are dead.
+  /// Gives everything back at once; all pointers become invalid.
   void reset() {
     if (blocks_.size() > 1) {
       blocks_.clear();
@@ -77,21 +77,21 @@ class Arena {
     rewind({});
   }
 
-  /// The most bytes that were in use at once.
+  /// The largest number of bytes in use at once.
   [[nodiscard]] std::size_t peak_bytes() const { return std::max(peak_, bytes_); }
 
-  /// The same since `begin_later_peak` was called last.
+  /// The same peak since the last call of `begin_later_peak`.
   void begin_later_peak() { later_peak_ = bytes_; }
   [[nodiscard]] std::size_t later_peak_bytes() const { return std::max(later_peak_, bytes_); }
 
-  /// Of all its blocks.
+  /// Size of all blocks.
   [[nodiscard]] std::size_t taken_bytes() const {
     std::size_t all = 0;
     for (const Block& block : blocks_) all += block.size();
     return all;
   }
-  /// What its blocks take as arrays, and the most resident memory of the host that they ever took, or would
-  /// have taken: memory that steps of one size leave untouched beside that which they use counts.
+  /// Resident host memory: of all blocks as a whole, and the peak so far, in fact or in a trace. A page
+  /// counts from its first use on, even if later steps leave it untouched.
   [[nodiscard]] std::size_t resident_whole() const {
     std::size_t all = 0;
     for (const Block& block : blocks_) all += detail::resident_bytes(block.size(), block.size());
@@ -102,14 +102,14 @@ class Arena {
  private:
   struct Block {
     Buffer<std::byte> memory;
-    std::size_t touched = 0;   // bytes from its begin that were ever handed out
-    std::size_t resident = 0;  // that they take
+    std::size_t touched = 0;   // leading bytes that were ever handed out
+    std::size_t resident = 0;  // resident bytes of the block
     [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(memory.size()); }
   };
 
-  /// On the host a block is as large as all before it: few large ones go back to the system at the first
-  /// reset, where thousands of small ones would stay in the allocator's heap beside the one that replaces
-  /// them; pages that are not touched cost nothing. A device has no such pages.
+  /// On the host, a new block is as large as all earlier blocks. A few large blocks return to the system at
+  /// the first reset. Thousands of small ones would stay in the allocator's heap next to their replacement.
+  /// Untouched pages cost nothing on the host; a device has no such pages.
   [[nodiscard]] std::size_t least_block() const {
     std::size_t least = std::size_t{1} << 16;
     if (device_ && !device_->driver().stands_for_host()) return least;
@@ -122,7 +122,7 @@ class Arena {
   void* take_bytes(std::size_t bytes) {
     const std::size_t rounded = (bytes + 63) / 64 * 64;
     while (!fits(rounded)) {
-      // Blocks behind the one in use are free: one that is too small would be of no use to this step.
+      // Blocks after the current one are free. A block that is too small would not help this step.
       if (block_ < blocks_.size() && used_ == 0) {
         resident_ -= blocks_[block_].resident;
         blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(block_));
@@ -158,12 +158,12 @@ class Arena {
   Device* device_;
   Arena* counted_in_ = nullptr;
   std::vector<Block> blocks_;
-  std::size_t block_ = 0;  // that memory is taken from
-  std::size_t used_ = 0;   // of it
-  std::size_t bytes_ = 0;  // of all blocks
+  std::size_t block_ = 0;  // current block
+  std::size_t used_ = 0;   // bytes used in it
+  std::size_t bytes_ = 0;  // in use, over all blocks
   std::size_t peak_ = 0;
   std::size_t later_peak_ = 0;  // since begin_later_peak
-  std::size_t resident_ = 0;    // of all blocks, on the host
+  std::size_t resident_ = 0;    // over all blocks, on the host
   std::size_t resident_peak_ = 0;
 };
 

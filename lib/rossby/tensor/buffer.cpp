@@ -17,28 +17,28 @@ namespace {
 constexpr std::size_t line = 64;
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t huge_bytes = 4 * huge_page;
-/// Huge pages in 256 MiB. AMD's Zen guesses where in the first-level cache a line is by a hash of bits 12 to
-/// 27 of its address: of two arrays a multiple of 256 MiB apart, as maps tend to lie, the lines that a kernel
-/// walks over side by side drive each other out.
+/// Number of huge pages in 256 MiB. AMD's Zen predicts the first-level cache way of a line from a hash of
+/// address bits 12 to 27. Maps tend to lie a multiple of 256 MiB apart. The lines of two such arrays then
+/// evict each other when a kernel walks over both.
 constexpr std::size_t huge_places = 128;
 constexpr std::size_t page = std::size_t{1} << 12;
 constexpr std::size_t mapped_bytes = std::size_t{1} << 18;
 
-std::atomic<Index> allocations{0};  // a statistic for tests, not state: nothing reads it to decide anything
+std::atomic<Index> allocations{0};  // for tests only: no decision depends on it
 
 std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Memory that is not small is the system's own: zero until it is touched and gone when it is released. An
-// allocator may keep it (MPI libraries tell it to), and what grew by and by would lie there in several sizes.
-// The largest is in huge pages where the system grants them: kernels that jump from row to row of a large
-// matrix otherwise miss the page table's cache.
+// Larger buffers are mapped directly: pages are zero until touched and return to the system on release. An
+// allocator may keep them (MPI libraries ask it to), and a growing buffer would then remain in several sizes.
+// The largest buffers use huge pages if the system grants them. Otherwise kernels that jump between rows of a
+// large matrix miss the TLB.
 #if defined(__linux__)
 constexpr bool pages_are_mapped = true;
 
-/// Huge pages whose number is `place` modulo `places`. At first address space alone is reserved, and what is
-/// not taken goes back.
+/// Maps huge pages whose number is `place` modulo `places`. First reserves address space only, then returns
+/// the unused part.
 void* map_huge(std::size_t bytes, std::size_t places, std::size_t place) {
   const std::size_t all = bytes + places * huge_page;
   void* mapped = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -61,15 +61,15 @@ void* map_pages(std::size_t bytes) {
   if (bytes < huge_bytes) {
     void* mapped = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return nullptr;
-    // Arrays that begin at one place of their pages, all of them, would share the same few lines of a cache.
+    // Vary the offset in the page: arrays that all begin at one offset would share a few cache lines.
     static std::atomic<unsigned> next{0};
     return static_cast<std::byte*>(mapped) + next.fetch_add(1, std::memory_order_relaxed) % 16 * (page / 16);
   }
-  // The next arrays begin at other places of 256 MiB: see huge_places.
+  // The next array begins at another place within 256 MiB: see huge_places.
   static std::atomic<unsigned> next{0};
   const std::size_t place = next.fetch_add(1, std::memory_order_relaxed) % huge_places;
   if (void* mapped = map_huge(bytes, huge_places, place)) return mapped;
-  return map_huge(bytes, 1, 0);  // little address space
+  return map_huge(bytes, 1, 0);  // address space is scarce
 }
 #else
 constexpr bool pages_are_mapped = false;
@@ -79,7 +79,7 @@ void* map_pages(std::size_t bytes) {
 }
 #endif
 
-/// What a size takes in pages, or in lines of a cache where the allocator has it.
+/// Memory used for a size: whole pages, or cache lines if the allocator serves it.
 std::size_t taken(std::size_t bytes) {
   return round_up(bytes, bytes >= huge_bytes ? huge_page : bytes >= mapped_bytes ? page : line);
 }

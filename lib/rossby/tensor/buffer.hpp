@@ -14,32 +14,33 @@
 
 namespace rossby {
 
-/// Where a buffer's memory lies.
+/// The kind of memory that holds a buffer.
 enum class Memory {
   host,
-  pinned,  // of the host, which a Device copies to and from without a detour
+  pinned,  // host memory that a Device copies directly
   file,    // a mapped file
-  device,  // of a Device: only its queue may read and write it
-  nowhere  // addresses alone, which nobody may read or write: of trainings that are traced
+  device,  // memory of a Device: only its queue may access it
+  nowhere  // addresses without memory, for traced trainings: no access
 };
 
-/// Values after which who goes through an array that may lie in a file forgets its pages: few are in memory.
+/// Number of values after which a pass over an array that may be in a file forgets its pages, to keep few in
+/// memory.
 inline constexpr Index values_at_a_time = Index{1} << 18;
 
 namespace detail {
-/// Zeroed memory of the host, aligned to a cache line (64 bytes). Throws UserError naming the size where
-/// there is not enough. `bytes` of release: as allocated.
+/// Zeroed host memory, aligned to a cache line (64 bytes). Throws UserError with the size if memory runs out.
+/// Pass `release` the same number of bytes.
 void* allocate(std::size_t bytes);
 void release(void* pointer, std::size_t bytes) noexcept;
-/// Addresses without memory behind them. Throws UserError where there are not so many.
+/// Addresses without memory. Throws UserError if the address space runs out.
 void* reserve(std::size_t bytes);
 void give_back(void* pointer, std::size_t bytes) noexcept;
-/// Resident memory of a buffer of `bytes` whose first `touched` were read or written: whole pages, huge ones
-/// where `allocate` asks for them.
+/// Resident memory of a buffer of `bytes` whose first `touched` bytes were accessed. Counts whole pages, and
+/// huge ones if `allocate` asks for them.
 std::size_t resident_bytes(std::size_t bytes, std::size_t touched);
 /// Throws UserError.
 [[noreturn]] void out_of_pinned_memory(std::size_t bytes);
-/// Buffers allocated by this process so far: what the "no allocation after the first step" test counts.
+/// Buffers allocated by this process so far, for the test that no step after the first allocates.
 Index allocation_count();
 }  // namespace detail
 
@@ -57,16 +58,17 @@ class Buffer {
     if (size > 0)
       data_ = static_cast<T*>(memory == Memory::nowhere ? detail::reserve(bytes) : detail::allocate(bytes));
   }
-  /// On a device, which outlives it; zeroed in its queue.
+  /// Allocates on a device, which must outlive the buffer; zeroed in its queue.
   Buffer(Index size, Device& device) : size_(size), memory_(Memory::device), device_(&device) {
     require(size >= 0, "a buffer needs a size of zero or more");
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
     data_ = static_cast<T*>(device.allocate(bytes));
     if (size > 0) device.driver().zero(data_, bytes);
   }
-  /// There, or in host memory where `device` is null.
+  /// Allocates on `device`, or in host memory if it is null.
   Buffer(Index size, Device* device) : Buffer(device ? Buffer(size, *device) : Buffer(size)) {}
-  /// In pinned memory for `device`, which outlives it. Throws UserError where there is not enough.
+  /// Allocates pinned memory for `device`, which must outlive the buffer. Throws UserError if there is not
+  /// enough.
   [[nodiscard]] static Buffer pinned(Index size, Device& device) {
     Buffer buffer;
     buffer.size_ = size;
@@ -79,7 +81,7 @@ class Buffer {
     std::fill_n(buffer.data_, size, T{});
     return buffer;
   }
-  /// What a file holds.
+  /// Wraps the content of a file.
   explicit Buffer(std::shared_ptr<FileMemory> file)
       : data_(reinterpret_cast<T*>(file->data())),
         size_(static_cast<Index>(file->bytes() / sizeof(T))),
@@ -109,12 +111,12 @@ class Buffer {
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] Index size() const { return size_; }
   [[nodiscard]] Memory memory() const { return memory_; }
-  /// The device that it lies on; null where the host may touch it.
+  /// The device that holds it; null if the host may access it.
   [[nodiscard]] Device* device() const { return memory_ == Memory::device ? device_ : nullptr; }
-  /// The file that it lies in; null where it is in memory.
+  /// The file that holds it; null if it is in memory.
   [[nodiscard]] FileMemory* file() { return file_.get(); }
   [[nodiscard]] const std::shared_ptr<FileMemory>& shared_file() const { return file_; }
-  /// Takes a file's pages out of resident memory; nothing else happens to any buffer.
+  /// Drops a file's pages from resident memory. Does nothing for other buffers.
   void forget_pages() {
     if (file_) file_->forget_pages();
   }

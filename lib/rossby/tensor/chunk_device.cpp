@@ -9,10 +9,10 @@ namespace {
 
 using Queue = DeviceDriver::Queue;
 
-/// With async ways nothing waits but queues for each other's events: a slot is filled when what was computed
-/// there is done and has left, it is computed on when what fills it has arrived (and what it was before has
-/// left), and it leaves when what was computed is done. A chunk that comes again is home by then: the slot
-/// that it left is filled at once, and what is filled later waits behind that.
+/// With the async transfers, queues wait only for each other's events. A slot is filled after its last
+/// computation is done and its content has left. Its computation starts after its new content has arrived and
+/// its old content has left. It leaves after its computation. A chunk that comes again is home by then: its
+/// old slot is filled at once, and later fills wait for that.
 class DeviceTransport final : public ChunkTransport {
  public:
   DeviceTransport(Device& device, Transfer transfer)
@@ -34,7 +34,7 @@ class DeviceTransport final : public ChunkTransport {
     Buffer<std::byte> memory(static_cast<Index>(bytes), *device_);
     slots_.push_back(
         {std::move(memory), driver_->make_event(), driver_->make_event(), driver_->make_event()});
-    driver_->record(slots_.back().computed, Queue::compute);  // it has been cleared
+    driver_->record(slots_.back().computed, Queue::compute);  // its memory has been cleared
     return slots_.back().memory.data();
   }
 
@@ -64,7 +64,7 @@ class DeviceTransport final : public ChunkTransport {
     if (!beside_) return;
     const Slot& slot = slots_[static_cast<std::size_t>(number)];
     driver_->follow(Queue::compute, slot.arrived);
-    driver_->follow(Queue::compute, slot.left);  // of a chunk that left and stayed
+    driver_->follow(Queue::compute, slot.left);  // a chunk that was written back but stayed
   }
   void after_use(int slot) override {
     if (beside_) driver_->record(slots_[static_cast<std::size_t>(slot)].computed, Queue::compute);

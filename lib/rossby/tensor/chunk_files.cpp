@@ -60,7 +60,7 @@ class FileTransport final : public ChunkTransport {
  private:
   struct Slot {
     Buffer<std::byte> memory;
-    int moves;  // not made yet
+    int moves;  // not done yet
   };
 
   void run(const ChunkMove& move) {
@@ -95,7 +95,7 @@ class FileTransport final : public ChunkTransport {
   }
 
   std::vector<std::shared_ptr<FileMemory>> files_;
-  std::deque<Slot> slots_;  // they stay where they are
+  std::deque<Slot> slots_;  // a deque: references stay valid
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<ChunkMove> queue_;

@@ -71,7 +71,7 @@ std::byte* ChunkStream::outgoing() {
   require(taken_ && outgoing_row_bytes_ > 0 && leaving() < ways_out, "a way out for the chunk that is taken");
   if (outgoing_.empty()) make_outgoing();
   leaves_ = true;
-  return outgoing_[static_cast<std::size_t>(sent_ % ways_out)].memory;  // what was there has arrived
+  return outgoing_[static_cast<std::size_t>(sent_ % ways_out)].memory;  // its previous content has arrived
 }
 
 void ChunkStream::send_home() {
@@ -110,7 +110,7 @@ Index ChunkStream::rows(Index chunk) const {
 void ChunkStream::make_slots() {
   const Index count = fitting();
   for (Index s = 0; s < count; ++s) {
-    // Where all stay, the last one takes no more than it has.
+    // If all chunks stay, the last slot needs only its own size.
     const std::size_t bytes =
         count < chunks_ ? chunk_bytes_ : static_cast<std::size_t>(rows(s) * options_.row_bytes);
     slots_.push_back({.number = static_cast<int>(s),
@@ -137,14 +137,13 @@ ChunkStream::Slot* ChunkStream::find(Index chunk) {
   return nullptr;
 }
 
-/// That of the chunk where all stay. Else an empty slot, or that of the chunk that the next sweep back comes
-/// to last of all: the one furthest behind. Chunks that this sweep has still to come to stay where another
-/// may go.
+/// Returns the chunk's own slot if all chunks stay. Otherwise an empty slot, or the slot of the chunk that a
+/// sweep back needs last. Chunks that this sweep still needs stay if another one can leave.
 ChunkStream::Slot* ChunkStream::free_slot(Index chunk) {
   if (slots() == chunks_) return &slots_[static_cast<std::size_t>(chunk)];
   const auto place_of = [&](Index c) { return descending_ ? chunks_ - 1 - c : c; };
   Slot* best = nullptr;
-  const auto key = [&](const Slot& slot) {  // large: to be evicted first
+  const auto key = [&](const Slot& slot) {  // larger: evict earlier
     const Index place = place_of(slot.chunk);
     return place <= place_ ? 2 * chunks_ - place : place;
   };
@@ -179,7 +178,7 @@ Index ChunkStream::take() {
   const Index chunk = at(place_);
   (void)bring(chunk, true);
   taken_ = find(chunk);
-  // As far ahead as there is room: those of the sweep's beginning have it for those of its end.
+  // Look as far ahead as there is room. Chunks from the beginning of the sweep make room for later ones.
   for (Index ahead = place_ + 1; ahead < chunks_ && bring(at(ahead), false);) ++ahead;
   const Stopwatch begin;
   transport_->before_use(taken_->number);

@@ -11,10 +11,10 @@
 namespace rossby {
 
 namespace {
-// cudaErrorInsufficientDriver: the runtime says it too where there is none.
+// cudaErrorInsufficientDriver: also returned if there is no driver.
 constexpr int old_driver = 35;
 constexpr int out_of_memory = 2;
-constexpr int least_major = 8;  // that kernels are built for
+constexpr int least_major = 8;  // kernels are built for this and later
 }  // namespace
 
 CudaDevices cuda_devices(const CudaApi* api) {
@@ -58,7 +58,7 @@ CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
 }
 
 void CudaDriver::follow(void* behind, void* ahead) {
-  // The event may be recorded anew at once: who waits has noted this moment of it.
+  // The event may be recorded again at once, because the waiting stream has noted this state.
   check(api_->event_record(event_, ahead), "recording an event");
   check(api_->stream_wait(behind, event_), "waiting for an event");
 }
@@ -68,7 +68,7 @@ void CudaDriver::fork() {
   forked_ = true;
 }
 void CudaDriver::join() {
-  if (capturing_ && !forked_) return;  // there is nothing, and the graph does not know that queue
+  if (capturing_ && !forked_) return;  // nothing to join, and the graph does not contain that queue
   follow(stream_, side_);
   forked_ = false;
 }
@@ -119,12 +119,12 @@ void CudaDriver::apart(const std::function<void()>& work) {
   uncaptured(work);
 }
 
-/// Where the device fails the next call says so.
+/// If the device fails, the next call reports it.
 template <class Work>
 void CudaDriver::give_back(const Work& work) noexcept {
   const bool again = capturing_;
   try {
-    end_graph();  // what reads the memory
+    end_graph();  // launches work that uses the memory
   } catch (const UserError&) {
   }
   work();
@@ -138,7 +138,7 @@ void CudaDriver::begin_graph() {
   if (!graphs_ || capturing_) return;
   check(api_->capture_begin(stream_), "beginning a graph");
   capturing_ = true;
-  if (forked_) follow(side_, stream_);  // of the graph before: a graph may not wait for what is in none
+  if (forked_) follow(side_, stream_);  // fork again: a graph may not wait for work outside it
 }
 
 void CudaDriver::end_graph() {
@@ -146,9 +146,9 @@ void CudaDriver::end_graph() {
 }
 
 void CudaDriver::launch_captured() {
-  // Whatever fails here is not tried again.
+  // If something fails here, it is not tried again.
   capturing_ = false;
-  if (forked_) follow(stream_, side_);  // a graph ends where it began
+  if (forked_) follow(stream_, side_);  // a graph ends in the stream where it began
   void* graph = nullptr;
   check(api_->capture_end(stream_, &graph), "ending a graph");
   const auto drop = [this](void* captured) { (void)api_->graph_destroy(captured); };
@@ -159,7 +159,7 @@ void CudaDriver::launch_captured() {
   }
 }
 
-/// Null for a graph of nothing.
+/// Returns null for an empty graph.
 void* CudaDriver::executable_of(void* graph) {
   std::size_t nodes = 0;
   check(api_->graph_size(graph, &nodes), "looking at a graph");
@@ -188,8 +188,8 @@ void* CudaDriver::allocate(std::size_t bytes) {
     void* pointer = nullptr;
     const int error = api_->allocate(&pointer, bytes);
     if (error == 0) return pointer;
-    (void)api_->last_error();                                       // or the next launch would report it
-    if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
+    (void)api_->last_error();                                       // clear it, or the next launch reports it
+    if (error != out_of_memory) check(error, "allocating memory");  // an error of earlier kernels
     return nullptr;
   });
 }
@@ -203,8 +203,8 @@ void* CudaDriver::allocate_pinned(std::size_t bytes) {
     void* pointer = nullptr;
     const int error = api_->allocate_host(&pointer, bytes);
     if (error == 0) return pointer;
-    (void)api_->last_error();                                       // or the next launch would report it
-    if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
+    (void)api_->last_error();                                       // clear it, or the next launch reports it
+    if (error != out_of_memory) check(error, "allocating memory");  // an error of earlier kernels
     return nullptr;
   });
 }

@@ -9,12 +9,12 @@
 
 namespace rossby {
 
-/// The calls of the CUDA runtime that Rossby makes, so that what happens when they fail can be tested without
-/// a GPU. All return a cudaError_t, 0 where they did what they should.
+/// The CUDA runtime calls that Rossby uses. Tests replace them to check failures without a GPU. All return a
+/// cudaError_t; 0 means success.
 class CudaApi {
  public:
   struct Properties {
-    std::string id;  // no other GPU of the host has it, and all processes see the same
+    std::string id;  // unique among the host's GPUs, the same in all processes
     std::string name;
     int major = 0;
     int minor = 0;
@@ -23,7 +23,7 @@ class CudaApi {
   enum class Direction { in, out, within };
 
   virtual ~CudaApi() = default;
-  /// `count` stays untouched where there is no driver.
+  /// Leaves `count` unchanged if there is no driver.
   virtual int device_count(int* count) const = 0;
   virtual int properties(int device, Properties* out) const = 0;
   virtual int set_device(int device) const = 0;
@@ -43,17 +43,18 @@ class CudaApi {
   virtual int copy(void* to, const void* from, std::size_t bytes, Direction direction,
                    void* stream) const = 0;
   virtual int fill_zero(void* pointer, std::size_t bytes, void* stream) const = 0;
-  /// What the stream is given between both, and streams that follow it, becomes a graph and does not run.
+  /// Work given to the stream between begin and end, and to streams that follow it, becomes a graph and does
+  /// not run.
   virtual int capture_begin(void* stream) const = 0;
   virtual int capture_end(void* stream, void** graph) const = 0;
   virtual int graph_size(void* graph, std::size_t* nodes) const = 0;
   virtual int graph_destroy(void* graph) const = 0;
   virtual int graph_make(void** executable, void* graph) const = 0;
-  /// Gives an executable graph the arguments of another graph; `same`: whether it has the shape for that.
+  /// Gives an executable graph the arguments of another graph. `same`: true if the shapes match.
   virtual int graph_update(void* executable, void* graph, bool* same) const = 0;
   virtual int graph_drop(void* executable) const = 0;
   virtual int graph_launch(void* executable, void* stream) const = 0;
-  /// The last error of a kernel's launch, which is forgotten.
+  /// Returns the last error of a kernel launch, and clears it.
   virtual int last_error() const = 0;
   [[nodiscard]] virtual std::string error_text(int error) const = 0;
 };
@@ -61,42 +62,42 @@ class CudaApi {
 /// The CUDA runtime; null in a build without it.
 [[nodiscard]] const CudaApi* cuda_runtime();
 
-/// Devices that can be used, or why there are none ("no driver", "a build without CUDA").
+/// Usable devices, or why there are none ("no driver", "a build without CUDA").
 struct CudaDevices {
   int count = 0;
-  std::string reason;  // where count is 0
+  std::string reason;  // if count is 0
 };
 [[nodiscard]] CudaDevices cuda_devices(const CudaApi* api = cuda_runtime());
 
-/// Of one of them. Throws UserError.
+/// Properties of one device. Throws UserError.
 [[nodiscard]] CudaApi::Properties properties_of(int device, const CudaApi* api = cuda_runtime());
 
-/// Has the driver load all kernels when it starts, unless CUDA_MODULE_LOADING says otherwise: the first
-/// launch of one is no work for a capture. To be called before any of the others.
+/// Makes the driver load all kernels at its start, unless CUDA_MODULE_LOADING is set. The first launch of a
+/// kernel cannot be captured otherwise. Call before all other functions.
 void load_kernels_at_once();
 
-/// One GPU and four streams: for kernels, for libraries that exchange, and for copies in and out.
+/// One GPU with four streams: for kernels, for communication libraries, and for copies in and out.
 ///
-/// With `graphs`, what comes between `begin_graph` and `end_graph` is captured as a CUDA graph. Executable
-/// graphs are kept by the number of their nodes and given each step's arguments (cudaGraphExecUpdate), so
-/// that steps may differ in addresses, indices and constants; one of a new shape is made where none fits.
-/// What a capture cannot hold (waits, events that others follow, memory) ends the piece captured so far,
-/// which is launched, and begins another.
+/// With `graphs`, work between `begin_graph` and `end_graph` is captured as a CUDA graph. Executable graphs
+/// are kept by their number of nodes and updated with each step's arguments (cudaGraphExecUpdate). Steps may
+/// thus differ in addresses, indices and constants; a new shape gets a new graph. Work that cannot be
+/// captured (waits, events that others follow, allocation) launches the piece captured so far, then begins
+/// another.
 class CudaDriver final : public DeviceDriver {
  public:
-  /// Throws UserError where the device cannot be used.
+  /// Throws UserError if the device cannot be used.
   explicit CudaDriver(int device, const CudaApi* api = cuda_runtime(), bool graphs = false);
   ~CudaDriver() override;
   CudaDriver(const CudaDriver&) = delete;
   CudaDriver& operator=(const CudaDriver&) = delete;
 
-  /// The cudaStream_t that all work goes to.
+  /// The cudaStream_t that receives all work.
   [[nodiscard]] void* stream() const { return stream_; }
   [[nodiscard]] bool graphs() const { return graphs_; }
-  /// Graphs launched so far, and those that had to be made for it.
+  /// Graphs launched so far, and graphs that had to be created.
   [[nodiscard]] std::size_t graphs_launched() const { return launched_; }
   [[nodiscard]] std::size_t graphs_made() const { return made_; }
-  /// Throws UserError where a kernel could not be launched.
+  /// Throws UserError if a kernel could not be launched.
   void check_launch(const char* kernel) const;
 
   [[nodiscard]] std::string name() const override;
@@ -133,7 +134,7 @@ class CudaDriver final : public DeviceDriver {
   [[nodiscard]] void* stream_of(Queue queue) const;
   void launch_captured();
   [[nodiscard]] void* executable_of(void* graph);
-  /// What a capture cannot hold: after what has been captured so far, which is launched.
+  /// Runs work that cannot be captured, after launching what has been captured so far.
   template <class Work>
   auto uncaptured(const Work& work);
   template <class Work>
@@ -153,10 +154,10 @@ class CudaDriver final : public DeviceDriver {
     void* graph = nullptr;
   };
   static constexpr std::size_t most_executables =
-      16;  // scheduled sampling has a graph for each number of truths that are fed
-  std::vector<Executable> executables_;  // the one launched last comes last
+      16;                                // scheduled sampling has one graph per number of fed true values
+  std::vector<Executable> executables_;  // the last launched is last
   bool capturing_ = false;
-  bool forked_ = false;  // and not joined
+  bool forked_ = false;  // forked, and not joined
   std::size_t launched_ = 0;
   std::size_t made_ = 0;
 };

@@ -24,7 +24,7 @@ class Runtime final : public CudaApi {
   }
   int set_device(int device) const override { return cudaSetDevice(device); }
   int stream_create(void** stream) const override {
-    // Not the default stream, which waits for every other one.
+    // Not the default stream, because it waits for all other streams.
     return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking);
   }
   int stream_destroy(void* stream) const override { return cudaStreamDestroy(cast(stream)); }
@@ -63,7 +63,7 @@ class Runtime final : public CudaApi {
     return cudaMemsetAsync(pointer, 0, bytes, cast(stream));
   }
   int capture_begin(void* stream) const override {
-    // Not the strictest mode: other threads (of libraries that exchange) may allocate meanwhile.
+    // The relaxed mode, because other threads (of communication libraries) may allocate meanwhile.
     return cudaStreamBeginCapture(cast(stream), cudaStreamCaptureModeRelaxed);
   }
   int capture_end(void* stream, void** graph) const override {
@@ -90,7 +90,7 @@ class Runtime final : public CudaApi {
 #endif
     *same = error == cudaSuccess;
     if (error != cudaErrorGraphExecUpdateFailure) return error;
-    (void)cudaGetLastError();  // or the next launch would report it
+    (void)cudaGetLastError();  // clear it, or the next launch reports it
     return cudaSuccess;
   }
   int graph_drop(void* executable) const override {

@@ -13,7 +13,7 @@ namespace rossby {
 namespace {
 
 constexpr std::size_t alignment = 256;
-constexpr std::size_t most_sums = 1024;  // between two settlements
+constexpr std::size_t most_sums = 1024;  // between two calls of settle
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -23,7 +23,7 @@ double gib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-/// With the unit that shows it.
+/// Formats a size with a fitting unit.
 std::string amount(std::size_t bytes) {
   if (bytes >= std::size_t{1} << 27) return fmt::format("{:.3f} GiB", gib(bytes));
   if (bytes >= std::size_t{1} << 17) return fmt::format("{:.3f} MiB", 1024 * gib(bytes));
@@ -62,7 +62,7 @@ void* Device::allocate(std::size_t bytes) {
   if (!pointer) {
     std::string remedy(purpose_ ? purpose_->remedy_ : std::string_view());
     if (!remedy.empty()) remedy += ", ";
-    // As far as it is known by now: others may follow.
+    // An estimate from what is allocated so far: more may follow.
     const double of_limit =
         static_cast<double>(used_ + size) / static_cast<double>(std::max<std::size_t>(limit(), 1));
     remedy += of_limit < 1000
@@ -115,7 +115,7 @@ void Device::wait() {
 }
 
 double* Device::later(double* host) {
-  // A relation's chunks add to one sum, however many they are.
+  // All chunks of a relation add to one sum.
   if (const auto owed = std::find(owed_.rbegin(), owed_.rend(), host); owed != owed_.rend())
     return sums_ + (owed_.rend() - owed - 1);
   if (owed_.size() == most_sums) settle();
@@ -167,8 +167,8 @@ void Device::drop_trays() noexcept {
 const void* Device::stage(const void* host, std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (trays_.back().filled + size > trays_.back().bytes) {
-    // A tray whose lists are of launches before this one: what reads them has been enqueued, and once it is
-    // done the tray is free. Other lists of this very launch, however many, may lie in the others.
+    // Find a tray whose lists belong to earlier launches. Their readers are enqueued, and the tray is free
+    // once they finish. The other trays may hold lists of the current launch.
     const auto free = std::find_if(trays_.begin(), trays_.end(), [&](const Tray& tray) {
       const bool before = lists_ - tray.last >= lists_of_a_launch && tray.launches < launches_;
       return size <= tray.bytes && (tray.filled == 0 || before);

@@ -17,12 +17,12 @@ std::string text_of(int error) {
   return std::generic_category().message(error);
 }
 
-/// An open file without a name in `folder`.
+/// Opens an unnamed file in `folder`.
 int unnamed_file(const std::string& folder) {
 #if defined(O_TMPFILE)
   if (const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); file >= 0) return file;
 #endif
-  // File systems without such files (NFS).
+  // For file systems without unnamed files (NFS).
   std::string name = folder + "/rossby-XXXXXX";
   const int file = ::mkstemp(name.data());
   if (file < 0)
@@ -37,7 +37,7 @@ int unnamed_file(const std::string& folder) {
 FileMemory::FileMemory(const std::string& folder, std::size_t bytes) : folder_(folder), bytes_(bytes) {
   if (bytes == 0) return;
   file_ = unnamed_file(folder);
-  // Space that were missing later would end the process with a signal.
+  // Reserve the space now: running out later would end the process with a signal.
   const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(bytes));
   void* mapped = error ? MAP_FAILED : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (mapped == MAP_FAILED) {

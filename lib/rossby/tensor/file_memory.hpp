@@ -6,13 +6,13 @@
 
 namespace rossby {
 
-/// Zeros in an unnamed file: gone with the process, however it ends. It can be read and written in pieces,
-/// and it is mapped, for what is rare: the system brings pages in as they are touched and takes them away
-/// where memory is short.
+/// Zeros in an unnamed file, which disappears with the process however it ends. The file is read and written
+/// in pieces. It is also mapped, for rare accesses: the system loads pages on access and drops them if memory
+/// is short.
 class FileMemory {
  public:
-  /// In `folder`, whose file system gives the space at once. Throws UserError naming folder and size where it
-  /// does not.
+  /// Creates the file in `folder` and reserves its space at once. Throws UserError with folder and size if
+  /// that fails.
   FileMemory(const std::string& folder, std::size_t bytes);
   ~FileMemory();
   FileMemory(const FileMemory&) = delete;
@@ -22,11 +22,11 @@ class FileMemory {
   /// The mapping, aligned to a page.
   [[nodiscard]] std::byte* data() { return data_; }
 
-  /// Throw UserError where the file system fails.
+  /// Throw UserError if the file system fails.
   void read(std::size_t at, std::span<std::byte> to) const;
   void write(std::size_t at, std::span<const std::byte> from);
 
-  /// Takes the mapping's pages out of this process's resident memory. What they hold stays.
+  /// Drops the mapping's pages from this process's resident memory. Their content stays in the file.
   void forget_pages();
 
  private:

@@ -22,8 +22,8 @@ std::size_t page_bytes() {
   return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// A protection key: all memory that has it opens and closes at once, without a call of the system. -1 where
-/// the processor or the system has none.
+/// Returns a protection key, which opens and closes all its memory at once without a system call. −1 if the
+/// processor or the system has none.
 int make_key() {
 #if defined(PKEY_DISABLE_ACCESS)
   return ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
@@ -53,7 +53,7 @@ void free_key([[maybe_unused]] int key) {
 #endif
 }
 
-/// Whether something of the process lies there.
+/// True if the process has memory mapped at this address.
 bool is_mapped(std::uintptr_t address) {
   const std::uintptr_t page = address / page_bytes() * page_bytes();
   unsigned char resident = 0;
@@ -104,7 +104,7 @@ void* SimulatedDriver::allocate(std::size_t bytes) {
   if (!idle_) {
     std::fill_n(pages, size, untouched);
     (void)::mprotect(pages, size + page, PROT_NONE);
-    // Of all blocks, or of none.
+    // All blocks have the key, or none.
     if (blocks_.empty() && key_ < 0) key_ = make_key();
     if (key_ >= 0 && !give_key(key_, pages, size)) {
       (void)::munmap(pages, size + page);
@@ -118,7 +118,7 @@ void* SimulatedDriver::allocate(std::size_t bytes) {
 
 void SimulatedDriver::release(void* pointer) noexcept {
   cut_graph();
-  run();  // what was enqueued before still reads it
+  run();  // earlier work still reads it
   const auto it = blocks_.find(static_cast<std::byte*>(pointer));
   const auto& [pages, bytes, written] = it->second;
   if (!idle_) {
@@ -163,8 +163,8 @@ void SimulatedDriver::refuse_host_memory(const void* kernel, std::size_t bytes) 
   for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
     std::uintptr_t word = 0;
     std::memcpy(&word, static_cast<const std::byte*>(kernel) + at, sizeof word);
-    // Sizes are smaller, and what has a fraction is larger. Flags and small numbers of four bytes have
-    // something of the stack beside them.
+    // Sizes are smaller, and fractional numbers are larger. Four-byte flags and small numbers have bytes of
+    // the stack next to them.
     if (word < lowest || word >= highest || word % 2 != 0 || word % 256 == 0) continue;
     if (static_cast<std::uint32_t>(word) < (1U << 16)) continue;
     auto block = blocks_.upper_bound(reinterpret_cast<std::byte*>(word));
@@ -223,7 +223,7 @@ void* SimulatedDriver::make_event() {
   return event;
 }
 void SimulatedDriver::drop_event(void* event) noexcept {
-  if (passed_.contains(event)) run();  // which still tells it the time
+  if (passed_.contains(event)) run();  // queued work still sets its time
   passed_.erase(event);
   events_.erase(event);
 }

@@ -12,22 +12,25 @@
 
 namespace rossby {
 
-/// What the simulated device calls itself.
+/// Name of the simulated device.
 inline constexpr const char* simulated_device = "simulated device";
 
-/// A device that is none: the same program flow where there is no GPU, for tests. It is stricter than one.
-/// Device memory can be touched by what runs in its queues alone (anything else ends the process with a
-/// segmentation fault), the queues run at `wait` and not before, so that what was not waited for is not
-/// there, and what is copied in is read then. One queue runs as far as it can before the next one may, in the
-/// order that was given: what no event holds back comes too early or too late. Fresh device memory holds NaN,
-/// and behind each array lies memory that nobody may touch (what writes between both ends the process when
-/// the array is given back). A kernel that was handed memory of the host is refused, and each launch runs its
-/// threads in another order than the one before: who relies on one reads what is not there yet.
+/// A stand-in for a GPU that runs the same program flow on the host, for tests. It is stricter than a GPU:
+/// - Only work in its queues may access device memory. Any other access ends the process with a segmentation
+///   fault.
+/// - Queues run only in `wait`, so results that nobody waited for are missing. Sources of copies are read
+///   only then.
+/// - One queue runs as far as it can before the next one, in the given order. A missing event thus shows as
+///   work that runs too early or too late.
+/// - Fresh device memory holds NaN. Writes beside an array end the process, at once or when the array is
+///   released.
+/// - Kernels with addresses of host memory are refused.
+/// - Each launch runs its threads in another order, so a kernel that relies on an order reads missing values.
 class SimulatedDriver final : public DeviceDriver {
  public:
   using Order = std::array<Queue, 3>;
-  /// One that does nothing that it is given: steps run over it as fast as their host part, at any size, to
-  /// count what they would do, there or on the host. Its memory is addresses alone; values are meaningless,
+  /// Returns a driver that runs nothing. Steps then take only the time of their host part, at any size. It
+  /// counts the work of a device or of the host. Its memory is addresses only, values are meaningless, and
   /// sums are 0.
   enum class For { host, device };
   [[nodiscard]] static std::unique_ptr<SimulatedDriver> idle(For what = For::host);
@@ -41,14 +44,14 @@ class SimulatedDriver final : public DeviceDriver {
   /// Enqueues a kernel.
   void enqueue(std::function<void()> work) { enqueue(Queue::compute, std::move(work)); }
 
-  /// In which order the threads of a kernel run, and its blocks: those of a GPU promise none.
+  /// Order of a kernel's threads and blocks, because a GPU promises none.
   enum class Threads { up, down, scattered };
-  /// What the next launch takes.
+  /// Sets the order of the next launch.
   void begin_with(Threads order) { next_ = order; }
-  /// Of a launch whose kernel is a copy of what lies at `kernel`. Throws BugError where an address of the
-  /// host is in there.
+  /// Returns the order for a launch whose kernel object is copied from `kernel`. Throws BugError if the
+  /// object contains a host address.
   [[nodiscard]] Threads launch(const void* kernel, std::size_t bytes);
-  /// Whether it can tell: sanitizers map so much that many a number looks like an address.
+  /// False under sanitizers: they map so much memory that many numbers look like addresses.
   [[nodiscard]] static bool tells_host_memory();
 
   [[nodiscard]] std::string name() const override { return simulated_device; }
@@ -64,12 +67,12 @@ class SimulatedDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
-  /// Nothing is kept back; what a GPU would start at once is counted.
+  /// Nothing is held back; the graphs that a GPU would start are counted.
   void begin_graph() override;
   void end_graph() override;
   void apart(const std::function<void()>& work) override;
-  /// Where libraries enqueue. It runs when the kernels wait for it (join) and no sooner, so that who forgets
-  /// to have them wait reads what is not there yet; and it takes nothing but right after a fork.
+  /// The queue of libraries. It runs only when kernels wait for it (join), so that without a join results are
+  /// missing. It accepts work only directly after a fork.
   class SideQueue {
    public:
     void enqueue(std::function<void()> work);
@@ -78,7 +81,7 @@ class SimulatedDriver final : public DeviceDriver {
     friend class SimulatedDriver;
     SimulatedDriver* driver_ = nullptr;
   };
-  /// A SideQueue.
+  /// Returns a SideQueue.
   [[nodiscard]] void* side_queue() override { return &side_; }
   void fork() override;
   void join() override;
@@ -87,32 +90,32 @@ class SimulatedDriver final : public DeviceDriver {
   [[nodiscard]] void* make_event() override;
   void drop_event(void* event) noexcept override;
   [[nodiscard]] void* make_timer() override;
-  /// 0 of one that does nothing.
+  /// Always 0 on an idle driver.
   [[nodiscard]] double seconds_between(void* earlier, void* later) override;
   void record(void* event, Queue queue) override;
   void follow(Queue queue, void* event) override;
-  /// The queues run no further than they must.
+  /// Runs the queues no further than needed.
   void wait(void* event) override;
 
-  /// How often `wait` was called: what a test of a step without waiting counts.
+  /// Number of calls of `wait`, for tests of steps without waiting.
   [[nodiscard]] Index waits() const { return waits_; }
-  /// Graphs that a GPU would have been given: one between `begin_graph` and `end_graph`, and one more for
-  /// each time in between that somebody waited, followed an event, or took or gave back memory.
+  /// Number of graphs for a GPU: one between `begin_graph` and `end_graph`, and one more for each wait,
+  /// followed event, allocation or release in between.
   [[nodiscard]] Index graphs() const { return graphs_; }
-  /// What its queues have been given so far: kernels, copies, points to wait for.
+  /// Items given to its queues so far: kernels, copies, points to wait for.
   [[nodiscard]] Index given() const {
     return lines_[0].given + lines_[1].given + lines_[2].given + lines_[3].given;
   }
-  /// How often something was copied into the device's memory, or out of it.
+  /// Number of copies into and out of device memory.
   [[nodiscard]] Index copied_in() const { return copied_in_; }
   [[nodiscard]] Index copied_out() const { return copied_out_; }
-  /// What of it has not been done yet.
+  /// Items not done yet.
   [[nodiscard]] Index left() const {
     return given() - lines_[0].done - lines_[1].done - lines_[2].done - lines_[3].done;
   }
 
  private:
-  /// A queue's first `count` items.
+  /// The first `count` items of a queue.
   struct Point {
     Queue queue = Queue::compute;
     Index count = 0;
@@ -120,7 +123,7 @@ class SimulatedDriver final : public DeviceDriver {
   struct Item {
     std::function<void()> work;
     Point after;
-    const void* memory = nullptr;  // in the one array that it touches; null: it may touch all
+    const void* memory = nullptr;  // in the only array that it touches; null: any array
   };
   struct Line {
     std::deque<Item> items;
@@ -133,43 +136,43 @@ class SimulatedDriver final : public DeviceDriver {
   void enqueue(Queue queue, std::function<void()> work, const void* memory = nullptr);
   void follow(Queue queue, const Point& point);
   [[nodiscard]] Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
-  /// Runs the first item of the first queue that has one which may run; false where there is none.
+  /// Runs the first item of the first queue whose item may run. Returns false if there is none.
   bool run_one();
   void cut_graph();
-  /// Makes what the item touches accessible, until `close`.
+  /// Makes the item's memory accessible, until `close`.
   void open_for(const Item& item) noexcept;
   void close() noexcept;
   void refuse_host_memory(const void* kernel, std::size_t bytes) const;
-  /// Until all is done, or the first `until.count` items of its queue are.
+  /// Runs until all is done, or the first `until.count` items of its queue are.
   void run(const Point* until = nullptr);
 
   std::size_t total_;
   Order order_;
   bool idle_ = false, stands_for_host_ = false;
-  /// Memory that is mapped: its array ends less than `aligned` bytes before the page behind it.
+  /// Mapped memory. Its array ends less than `aligned` bytes before the guard page.
   struct Mapped {
     std::byte* pages = nullptr;
-    std::size_t bytes = 0;    // of the pages, without the one behind
-    std::size_t written = 0;  // of the array
+    std::size_t bytes = 0;    // of the pages, without the guard page
+    std::size_t written = 0;  // bytes of the array
   };
   static constexpr std::size_t aligned = 256;
   std::map<std::byte*, Mapped> blocks_;  // by the array's address
-  int key_ = -1;                         // the protection key of all of them, where there is one
-  // Without a key each array is opened by a call of the system: copies, which are most of what runs, open
-  // theirs.
+  int key_ = -1;                         // protection key of all blocks; −1: none
+  // Without a key, opening an array needs a system call. Copies are most of the work, and open only their own
+  // array.
   bool all_open_ = false;
-  std::vector<const Mapped*> open_;  // unless all are
+  std::vector<const Mapped*> open_;  // open arrays, unless all are open
   Threads next_ = Threads::up;
-  std::array<Line, 4> lines_;  // by Queue, and the side's
+  std::array<Line, 4> lines_;  // by Queue, then the side queue
   SideQueue side_;
-  Index forked_ = 0;  // what the kernels had been given at the last fork
+  Index forked_ = 0;  // items given to the compute queue at the last fork
   std::map<void*, std::unique_ptr<Point>> events_;
-  std::map<void*, Stopwatch> passed_;  // events that are timers: when
+  std::map<void*, Stopwatch> passed_;  // times of timer events
   Index waits_ = 0;
   Index copied_in_ = 0, copied_out_ = 0;
   bool in_graph_ = false;
   Index graphs_ = 0;
-  Index graph_from_ = 0;  // what the queues had been given when the graph began
+  Index graph_from_ = 0;  // items given to the queues when the graph began
 };
 
 }  // namespace rossby

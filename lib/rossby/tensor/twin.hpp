@@ -4,8 +4,8 @@
 
 namespace rossby {
 
-/// An array of the host and, where kernels run on a device, its copy there. While a training runs the copy is
-/// what is true; `fetch` brings it home for all that the host does (files, forecasts), `send` takes it back.
+/// A host array and, if kernels run on a device, its copy there. During training the copy is current. `fetch`
+/// copies it to the host for files and forecasts, `send` copies it back.
 template <class T>
 class Twin {
  public:
@@ -16,7 +16,7 @@ class Twin {
   [[nodiscard]] const Buffer<T>& host() const { return host_; }
   [[nodiscard]] Index size() const { return host_.size(); }
 
-  /// Where kernels of `device` find it (null: of the host). On a device it must have been sent.
+  /// The array for kernels of `device` (null: the host). On a device, it must have been sent.
   [[nodiscard]] T* data(const Device* device) {
     require(!device || there_.size() == host_.size(), "an array is on the device");
     return device ? there_.data() : host_.data();
@@ -25,7 +25,7 @@ class Twin {
     return {data(device), static_cast<std::size_t>(host_.size())};
   }
 
-  /// Enqueue copies, which `Device::wait` ends.
+  /// Enqueue copies; Device::wait completes them.
   void send(Device& device) {
     if (there_.size() != host_.size()) there_ = Buffer<T>(host_.size(), device);
     device.upload(there_.data(), std::span<const T>(host_.span()));
@@ -33,7 +33,7 @@ class Twin {
   void fetch() {
     if (there_.size() > 0) there_.device()->download(host_.span(), there_.data());
   }
-  /// Gives the device's memory back.
+  /// Releases the device memory.
   void leave() { there_ = {}; }
 
  private:

@@ -8,10 +8,10 @@
 namespace rossby {
 
 /// Node data (rows, cols, channels) without ownership: `rows` nodes, `cols` time steps or windows, channels
-/// contiguous. Packed data has one node's columns side by side (row_stride = cols·channels, col_stride =
-/// channels): a row is one message unit, a sparse product sees (rows × cols·channels), a dense layer
-/// (rows·cols × channels), with nothing moved. Strided views read other layouts in place, such as Z (T, n, d)
-/// with row_stride = d and col_stride = n·d.
+/// contiguous. Packed data hold one node's columns side by side (row_stride = cols·channels, col_stride =
+/// channels). Without moving data, a row is then one message unit, a sparse product sees (rows ×
+/// cols·channels), and a dense layer (rows·cols × channels). Strided views read other layouts in place, such
+/// as Z (T, n, d) with row_stride = d and col_stride = n·d.
 template <class T>
 struct NodeView {
   T* data = nullptr;
