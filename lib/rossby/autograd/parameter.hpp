@@ -72,8 +72,8 @@ struct ParameterShape {
   std::string name;  // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
   Placement placement = Placement::replicated;
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
-  /// rows: this time group holds the outer extents [outer_first, outer_first + shape[0]) of outer_all. −1:
-  /// not split, every group holds the whole parameter.
+  /// rows: this time group holds the outer extents [outer_first, outer_first + shape[0]) of outer_all.
+  /// outer_all = −1: not split, every group holds the whole parameter.
   Index outer_first = 0;
   Index outer_all = -1;
   int relation_term = -1;  // entries: the term of the relation bank that they belong to

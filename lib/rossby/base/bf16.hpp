@@ -4,7 +4,7 @@
 
 #include "rossby/base/index.hpp"
 
-// Always inline, no library calls: sources compiled for different instruction sets share no function.
+// Always inline, no library calls: sources compiled for different instruction sets must not share functions.
 #if defined(__CUDACC__)
 #define ROSSBY_BF16_INLINE __host__ __device__ inline
 #else
@@ -13,14 +13,14 @@
 
 namespace rossby {
 
-/// bfloat16: the upper half of a float, 8 bits of exponent and 7 of the fraction (rounding to nearest errs by
-/// 2⁻⁹ of the value at most). Storage only: arithmetic is done in float.
+/// bfloat16: the upper half of a float, with 8 bits of exponent and 7 of fraction. Rounding to nearest errs
+/// by at most 2⁻⁹ of the value. Storage only: arithmetic uses float.
 struct Bf16 {
   std::uint16_t bits;
   friend constexpr bool operator==(Bf16, Bf16) = default;
 };
 
-/// What is computed with values that are stored as S.
+/// The arithmetic type for values stored as S.
 template <class S>
 struct ArithmeticOf {
   using type = S;
@@ -42,8 +42,8 @@ ROSSBY_BF16_INLINE double widen(double value) {
   return value;
 }
 
-/// The one of the two neighbours in bf16 that `random` (of 16 bits) picks: each with the probability that
-/// makes the mean the value itself. Values that bf16 has, infinities and quiet NaN stay what they are.
+/// Returns one of the two bf16 neighbours, chosen by `random` (16 bits) so that the mean is the value itself.
+/// Values exact in bf16, infinities and quiet NaN are unchanged.
 ROSSBY_BF16_INLINE Bf16 round_stochastic(float value, std::uint32_t random) {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   return {static_cast<std::uint16_t>((value == value ? bits + random : bits) >> 16)};
@@ -61,14 +61,14 @@ ROSSBY_BF16_INLINE float round_tf32(float value) {
   return value == value ? __builtin_bit_cast(float, (bits + 0x1000U) & ~0x1FFFU) : value;
 }
 
-/// Random bits for rounding the entries of a (relations, rows, columns) array and their moments: functions of
-/// the update (its key, a hash of seed, parameter and count) and of global indices alone, so that the result
-/// depends neither on the cut into row blocks nor on threads, and a training that goes on has the same bits.
+/// Random bits for rounding the entries of a (relations, rows, columns) array and their moments. They depend
+/// only on the update (its key, a hash of seed, parameter and count) and on global indices. The result
+/// therefore depends neither on row blocks nor on threads, and a resumed training is bitwise the same.
 struct StochasticRounding {
   std::uint64_t key = 0;
-  Index first_row = 0;  // global row of the array's first one
+  Index first_row = 0;  // global index of the array's first row
 
-  /// Of one row; splitmix64's finaliser.
+  /// Bits of one row, by splitmix64's finaliser.
   [[nodiscard]] ROSSBY_BF16_INLINE std::uint32_t row(Index relation, Index row) const {
     std::uint64_t x =
         key + 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>((relation << 40) + first_row + row + 1);
@@ -78,9 +78,9 @@ struct StochasticRounding {
   }
 };
 
-/// 16 bits each for the value and the two moments of the entry in a column of a row: overlapping parts of the
-/// 32 bits that a column shares with its neighbour. Each is uniform and independent of those of other
-/// updates, and what decides how one value is rounded, its highest bits, serves no other value of the entry.
+/// 16 random bits each for an entry's value and its two moments: overlapping parts of the 32 bits that two
+/// neighbouring columns share. Each part is uniform and independent of other updates. The highest bits decide
+/// the rounding of one value, and no other value of the entry uses them.
 struct RoundingBits {
   static constexpr std::uint32_t spread = 0x9E3779B1U;
   static constexpr std::uint32_t mix = 0x846CA68BU;

@@ -8,35 +8,36 @@
 
 namespace rossby {
 
-/// `text` with a blank for every control character: names and texts of files go into messages, and may hold
-/// line ends or sequences that a terminal obeys.
+/// Returns `text` with a blank for every control character. Names and texts from files go into messages, and
+/// may contain line ends or terminal sequences.
 std::string one_line(std::string text);
 
-/// What a user can mend: a wrong key, file or size. The message is one line: what is wrong, where, what would
-/// be right.
+/// An error that the user can correct: a wrong key, file or size. The message is one line: what is wrong,
+/// where, what to do.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(one_line(message)) {}
 };
 
-/// A broken promise inside Rossby (wrong shape, bad call order). Never the user's fault.
+/// A broken contract inside Rossby (wrong shape, bad call order). Never the user's fault.
 class BugError : public std::logic_error {
  public:
   explicit BugError(const std::string& message) : std::logic_error(message) {}
 };
 
-/// Throws BugError naming the failed promise and the caller's place in the source.
+/// Throws BugError with the broken contract and the caller's place in the source.
 [[noreturn]] void bug(std::string_view what, std::source_location where = std::source_location::current());
 
-/// Checks a promise between parts of Rossby; kept in release builds, so never inside an inner loop.
+/// Checks a contract between parts of Rossby. Release builds keep the check, so never use it in an inner
+/// loop.
 inline void require(bool holds, std::string_view what,
                     std::source_location where = std::source_location::current()) {
   if (!holds) [[unlikely]]
     bug(what, where);
 }
 
-/// The name of the candidate with the smallest edit distance to `word`, or an empty view where none is near
-/// (distance above max(2, length/3)).
+/// Returns the candidate with the smallest edit distance to `word`, or an empty view if all distances exceed
+/// max(2, length/3).
 template <class Range>
 std::string_view nearest_name(std::string_view word, const Range& candidates);
 

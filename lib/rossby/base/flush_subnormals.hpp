@@ -6,10 +6,10 @@
 
 namespace rossby {
 
-/// Numbers below the smallest normal one count as zero in this thread while this lives, and in threads that
-/// it starts meanwhile. Values that only their decay moves, and gradients through them, end there after some
-/// hundred steps, and arithmetic on them takes a hundred times as long. Does nothing on other processors than
-/// x86-64. Always inline: sources compiled for different instruction sets share no function.
+/// Treats subnormal numbers as zero during its lifetime, in this thread and in threads started meanwhile.
+/// Values that only decay, and gradients through them, become subnormal after some hundred steps. Arithmetic
+/// on them takes a hundred times as long. Does nothing on processors other than x86-64. Always inline:
+/// sources compiled for different instruction sets must not share functions.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)

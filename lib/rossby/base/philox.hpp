@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// The arithmetic of base/random.hpp, for kernels of all kinds: constexpr, so that a GPU may run it too.
+// The arithmetic of base/random.hpp, for all kinds of kernels: constexpr, so that a GPU can run it.
 // Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
 namespace rossby::philox {
@@ -44,7 +44,7 @@ constexpr std::uint64_t bits(std::uint64_t counter, std::uint64_t key) {
   return (std::uint64_t{x.word[0]} << 32) | x.word[1];
 }
 
-/// In [0, 1).
+/// Uniform in [0, 1).
 constexpr double uniform(std::uint64_t counter, std::uint64_t key) {
   return static_cast<double>(bits(counter, key) >> 11) * 0x1.0p-53;
 }

@@ -75,8 +75,8 @@ Index Permutation::operator()(Index i) const {
   return static_cast<Index>(x);
 }
 
-// How many passes an element takes is not foreseen: those that are outside still go on together, and no
-// branch hangs on one of them.
+// The number of passes per element is unpredictable. Elements still outside continue together, so that no
+// branch depends on a single one.
 void Permutation::look_up(Index first, std::span<Index> elements) const {
   const Index count = std::ssize(elements);
   require(first >= 0 && first + count <= size_, "elements outside the permutation");

@@ -9,21 +9,21 @@
 
 namespace rossby {
 
-/// Counter-based random numbers: every draw is a pure function of (seed, stream, counter), so a value that is
-/// keyed by global indices does not depend on the number of ranks or threads, and nothing has to be stored to
-/// resume. Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+/// Counter-based random numbers: every draw is a pure function of (seed, stream, counter). Values keyed by
+/// global indices do not depend on the number of ranks or threads, and resuming needs no stored state.
+/// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 class Random {
  public:
-  /// A stream is named by what it is for ("init.z", "dropout", "batch order"): streams are independent.
+  /// Names a stream by its purpose ("init.z", "dropout", "batch order"). Different streams are independent.
   Random(std::uint64_t seed, std::string_view stream);
 
-  /// The same stream, further keyed (by epoch, step, layer …).
+  /// Returns the same stream with one more key (epoch, step, layer …).
   [[nodiscard]] Random at(std::uint64_t key) const;
 
   /// 64 random bits for a counter.
   [[nodiscard]] std::uint64_t bits(std::uint64_t counter) const;
 
-  /// What keys bits(), for kernels that compute many of them at once.
+  /// The key of bits(), for kernels that compute many draws at once.
   [[nodiscard]] std::uint64_t key() const { return key_; }
 
   /// Uniform in [0, 1), 53 random bits.
@@ -34,16 +34,16 @@ class Random {
     return low + (high - low) * uniform(counter);
   }
 
-  /// Standard normal (Box–Muller, one value a counter).
+  /// Standard normal (Box–Muller, one value per counter).
   [[nodiscard]] double normal(std::uint64_t counter) const;
 
  private:
   std::uint64_t key_;
 };
 
-/// A pseudo-random permutation of 0…size−1 that is evaluated element by element: no rank stores it and any
-/// rank can look up any batch. A balanced Feistel network over the next even power of two with cycle walking
-/// (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+/// A pseudo-random permutation of 0…size−1, evaluated element by element. No rank stores it, and any rank can
+/// look up any batch. A balanced Feistel network over the next even power of two with cycle walking (Black
+/// and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 class Permutation {
  public:
   Permutation(const Random& random, Index size);
@@ -51,11 +51,11 @@ class Permutation {
   /// Element `i` of the permutation, 0 <= i < size.
   [[nodiscard]] Index operator()(Index i) const;
 
-  /// Elements first, first + 1, … of the permutation, all of them in [0, size). Several times as fast as one
-  /// by one: none of them waits for the one before.
+  /// Fills in elements first, first + 1, … of the permutation, all in [0, size). Several times as fast as
+  /// single look-ups, because elements do not wait for each other.
   void look_up(Index first, std::span<Index> elements) const;
 
-  /// Passes through the network that an element takes on average.
+  /// Average number of passes through the network per element.
   [[nodiscard]] double walks() const;
 
   [[nodiscard]] Index size() const { return size_; }

@@ -2,8 +2,8 @@
 
 namespace rossby {
 
-/// Gives the memory of a container back. (A vector that is assigned {} is emptied and keeps it: {} is a
-/// list.)
+/// Releases the memory of a container. (Assigning {} to a vector empties it but keeps the memory, because {}
+/// is a list.)
 template <class C>
 void release(C& container) {
   C().swap(container);

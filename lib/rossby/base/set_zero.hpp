@@ -5,8 +5,8 @@
 
 namespace rossby {
 
-/// Sets bytes to 0. Memory that no cache holds has to come in before it can be written, and a core waits for
-/// few lines at a time (some sixteen) where nothing but stores asks for them: it is asked for ahead.
+/// Sets bytes to 0. Uncached memory must be loaded before it is written, and a core waits for only few lines
+/// at a time (about sixteen) if only stores request them. Prefetching requests the lines ahead.
 inline void set_zero(void* to, std::size_t bytes) {
   constexpr std::size_t piece = 2048, line = 64, small = std::size_t{1} << 16;
   auto* at = static_cast<char*>(to);

@@ -4,7 +4,8 @@
 
 namespace rossby {
 
-/// While it lives this thread takes no signals, nor do threads that it starts: they are the main thread's.
+/// Blocks signals during its lifetime, in this thread and in threads that it starts. The main thread handles
+/// them.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -4,15 +4,15 @@
 
 namespace rossby {
 
-/// Seconds since it was made, by a clock that nobody sets. (<chrono> is left to the source: compilers take
-/// longer over it than over most of ours.)
+/// Measures seconds since construction, with a monotonic clock. (Only the source includes <chrono>, because
+/// compiling it takes longer than most of our code.)
 class Stopwatch {
  public:
   Stopwatch();
   [[nodiscard]] double seconds() const;
-  /// seconds(), and begins anew.
+  /// Returns seconds() and restarts.
   double restart();
-  /// Seconds from the moment `earlier` was made to that of this one.
+  /// Seconds from the construction of `earlier` to the construction of this one.
   [[nodiscard]] double since(const Stopwatch& earlier) const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace rossby {
 
-/// FNV-1a (Fowler, Noll, Vo) of a text that comes in pieces: a text of all nodes would take more memory than
-/// what a rank owns of them.
+/// FNV-1a hash (Fowler, Noll, Vo) of a text given in pieces. The text of all nodes would need more memory
+/// than the nodes that a rank owns.
 class TextHash {
  public:
   void add(std::string_view text) {
@@ -22,7 +22,7 @@ class TextHash {
     fmt::format_to(std::back_inserter(piece_), format, std::forward<Values>(values)...);
     add({piece_.data(), piece_.size()});
   }
-  /// With blanks between them.
+  /// Adds the values, separated by blanks.
   template <class Range>
   void add_list(const Range& values) {
     std::string_view between = "";

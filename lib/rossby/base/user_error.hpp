@@ -4,7 +4,7 @@
 
 #include "rossby/base/error.hpp"
 
-// Apart from error.hpp, because most sources throw no UserError of their own and need not parse fmt.
+// Separate from error.hpp, because most sources throw no UserError and need not parse fmt.
 
 namespace rossby {
 
