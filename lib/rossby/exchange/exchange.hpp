@@ -5,7 +5,7 @@
 
 namespace rossby {
 
-/// What one rank sent in one direction of an exchange, or in a reduction.
+/// Messages that one rank sent in one direction of an exchange, or in a reduction.
 struct Traffic {
   Index messages = 0;
   Index bytes = 0;
@@ -22,11 +22,11 @@ struct Traffic {
   }
 };
 
-/// Port: brings the rows of node data that a rank needs from their owners (gather), and sends their gradients
-/// back, added up (scatter_add): one object, its own adjoint, ⟨G x, y⟩ = ⟨x, Gᵀ y⟩. Collective over the ranks
-/// of the row blocks, all of which call in the same order with the same cols and channels. At most one
-/// operation is under way per object; between begin and end the caller may compute but touches neither
-/// argument (but see scatter_add_begin). Sums run in a fixed order: two runs at one rank count are bit-equal.
+/// Port: gathers rows of node data from their owners, and sends their gradients back, summed (scatter_add).
+/// One object is its own adjoint: ⟨G x, y⟩ = ⟨x, Gᵀ y⟩. Collective over the ranks of the row blocks, in the
+/// same order, with the same cols and channels. Each object runs at most one operation. Between begin and end
+/// the caller may compute but must not touch either argument (see scatter_add_begin for an exception). Sums
+/// run in a fixed order: two runs at one rank count are bitwise equal.
 ///
 /// Shapes: owned (owned(), B, c), may be strided; ghost (ghosts(), B, c), packed.
 class Exchange {
@@ -40,15 +40,14 @@ class Exchange {
   virtual void gather_begin(NodeView<const double> owned, NodeView<double> ghost) = 0;
   virtual void gather_end() = 0;
 
-  /// owned += Gᵀ ghost. `owned` is added to in scatter_add_end alone: until then the caller may add to it
-  /// too.
+  /// owned += Gᵀ ghost. Only scatter_add_end adds to `owned`; the caller may also add to it before.
   virtual void scatter_add_begin(NodeView<const float> ghost, NodeView<float> owned) = 0;
   virtual void scatter_add_begin(NodeView<const double> ghost, NodeView<double> owned) = 0;
   virtual void scatter_add_end() = 0;
 
-  /// What this rank has sent since construction.
+  /// Traffic sent by this rank since construction.
   [[nodiscard]] virtual Traffic sent() const = 0;
-  /// What this rank sends in one gather / one scatter_add of rows of `row_bytes` bytes: what planners count.
+  /// Traffic of this rank in one gather or scatter_add of rows of `row_bytes` bytes, for planners.
   [[nodiscard]] virtual Traffic gather_cost(Index row_bytes) const = 0;
   [[nodiscard]] virtual Traffic scatter_cost(Index row_bytes) const = 0;
 

@@ -6,7 +6,7 @@
 
 namespace rossby {
 
-/// The exchange of a rank that owns everything: no ghosts, nothing moves.
+/// The exchange of a rank that owns all rows: no ghosts, nothing moves.
 class OneRankExchange final : public Exchange {
  public:
   explicit OneRankExchange(Index owned) : owned_(owned) {}

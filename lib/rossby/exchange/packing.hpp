@@ -28,7 +28,7 @@ void add_row(const T* in, NodeView<T> to, Index i) {
   }
 }
 
-/// out (rows.size(), cols, channels) = the named rows of `from`, packed.
+/// out (rows.size(), cols, channels) = the listed rows of `from`, packed.
 template <class T>
 void pack_rows(NodeView<const T> from, std::span<const LocalColumn> rows, T* out) {
   for (const LocalColumn row : rows) {
@@ -37,8 +37,7 @@ void pack_rows(NodeView<const T> from, std::span<const LocalColumn> rows, T* out
   }
 }
 
-/// The named rows of `to` += in (rows.size(), cols, channels), in the order named: a row named twice gets
-/// both.
+/// The listed rows of `to` += in (rows.size(), cols, channels), in list order. A row listed twice gets both.
 template <class T>
 void add_rows(const T* in, NodeView<T> to, std::span<const LocalColumn> rows) {
   for (const LocalColumn row : rows) {

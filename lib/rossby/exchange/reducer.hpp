@@ -6,39 +6,39 @@
 
 namespace rossby {
 
-/// Port: sums over all ranks. Collective; every rank gets the same bits.
+/// Port: sums over all ranks. Collective; all ranks get bitwise the same result.
 class Reducer {
  public:
   virtual ~Reducer() = default;
 
-  /// values[i] = Σ over ranks, in place, in one message round however many values there are.
+  /// values[i] = Σ over ranks, in place, in one message round for any number of values.
   virtual void sum(std::span<double> values) = 0;
   virtual void sum(std::span<float> values) = 0;
-  /// The same while other work goes on: `values` stay untouched until sum_end, which ends all sums that have
-  /// begun. Every rank begins the same sums in the same order.
+  /// Sums while other work continues. `values` must not be touched until sum_end, which completes all begun
+  /// sums. Every rank begins the same sums in the same order.
   virtual void sum_begin(std::span<double> values) { sum(values); }
   virtual void sum_begin(std::span<float> values) { sum(values); }
   virtual void sum_end() {}
-  /// The same without waiting: whether all sums that have begun have ended.
+  /// Returns true if all begun sums are complete, without waiting.
   [[nodiscard]] virtual bool sum_done() {
     sum_end();
     return true;
   }
-  /// Sums of several arrays, all of the host or all of one device, together where the transport can; they
-  /// need not have ended for the host where sums are enqueued.
+  /// Sums several arrays, all on the host or all on one device, together if the transport can. If sums are
+  /// enqueued, they may still run on return.
   virtual void sum_each(std::span<const std::span<double>> arrays) { sum_all(arrays); }
   virtual void sum_each(std::span<const std::span<float>> arrays) { sum_all(arrays); }
   /// values[i] = largest over ranks.
   virtual void max(std::span<double> values) = 0;
 
-  /// The sum in rank order 0, 1, …, P−1, whatever algorithm the library would choose: bit-equal from run to
-  /// run and from machine to machine at one rank count. Slower: every rank receives every contribution.
+  /// Sums in rank order 0, 1, …, P−1, independent of the library's algorithm: bitwise equal for every run and
+  /// machine at one rank count. Slower, because every rank receives every contribution.
   virtual void ordered_sum(std::span<double> values) = 0;
 
-  /// Whether there is one rank, whose sums are what they were.
+  /// True if there is only one rank, so that sums change nothing.
   [[nodiscard]] virtual bool alone() const { return false; }
-  /// Whether sums of arrays on a device are enqueued there: kernels that follow read them, and no host waits.
-  /// The same on all ranks.
+  /// True if sums of device arrays are enqueued on the device: later kernels read them, and the host does not
+  /// wait. The same on all ranks.
   [[nodiscard]] virtual bool enqueues() const { return alone(); }
 
   [[nodiscard]] virtual Traffic sent() const = 0;

@@ -7,21 +7,21 @@
 
 namespace rossby {
 
-/// Port: solves A·x = b where A is symmetric positive definite, known by its products alone, and the unknowns
-/// are spread over ranks.
+/// Port: solves A·x = b for a symmetric positive definite A, given only by its products. The unknowns are
+/// distributed over ranks.
 class SpdSolver {
  public:
   virtual ~SpdSolver() = default;
 
-  /// y = A·x, of this rank's unknowns. Collective.
+  /// y = A·x for this rank's unknowns. Collective.
   using Apply = std::function<void(std::span<const double> x, std::span<double> y)>;
 
-  /// Rows of the ranks before this one, each of which passes its own count. Collective.
+  /// Number of rows on the ranks before this one. Each rank passes its own count. Collective.
   [[nodiscard]] virtual Index rows_before(Index rows) const = 0;
   [[nodiscard]] virtual Index ranks() const = 0;
 
-  /// Puts x with ‖b − A·x‖ ≤ tolerance·‖b‖ (over all ranks) in place and returns the iterations it took.
-  /// Throws UserError on all ranks where it does not come so far. Collective.
+  /// Finds x with ‖b − A·x‖ ≤ tolerance·‖b‖ (over all ranks), starting from and overwriting x, and returns
+  /// the number of iterations. Throws UserError on all ranks if it does not converge. Collective.
   virtual Index solve(const Apply& apply, std::span<const double> b, std::span<double> x,
                       double tolerance) const = 0;
 };

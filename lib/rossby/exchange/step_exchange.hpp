@@ -8,22 +8,22 @@
 
 namespace rossby {
 
-/// Port: moves time steps between the groups of a process grid. A rank talks to those ranks of other groups
-/// that own the same rows. Collective over them: all call in the same order, and what one sends to another is
-/// what that one expects. At most one transfer is under way; between begin and end the caller may compute but
-/// leaves both sides' memory alone.
+/// Port: moves time steps between the groups of a process grid. A rank exchanges with the ranks of other
+/// groups that own the same rows. Collective over those ranks, in the same order; each message must be what
+/// the receiver expects. Only one transfer runs at a time. Between begin and end the caller may compute but
+/// must not touch the memory of either side.
 class StepExchange {
  public:
   virtual ~StepExchange() = default;
   [[nodiscard]] virtual int groups() const = 0;
   [[nodiscard]] virtual int group() const = 0;
 
-  /// outgoing[g]: the steps that go to group g, `width` floats each; incoming[g]: where those of group g are
-  /// put, side by side in the order in which g sends them. One message a pair of groups.
+  /// outgoing[g]: the steps for group g, `width` floats each. incoming[g]: receives the steps of group g,
+  /// side by side in sending order. One message per pair of groups.
   virtual void begin(Index width, std::span<const std::vector<const float*>> outgoing,
                      std::span<const std::span<float>> incoming) = 0;
   virtual void end() = 0;
-  /// What this rank has sent since construction.
+  /// Traffic sent by this rank since construction.
   [[nodiscard]] virtual Traffic sent() const = 0;
 };
 

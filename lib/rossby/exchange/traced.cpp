@@ -10,7 +10,7 @@ std::vector<HaloCounts> halo_counts(const RowPartition& partition, std::span<con
   for (std::size_t p = 0; p < ghosts.size(); ++p) {
     counts[p].owned = partition.size(static_cast<int>(p));
     counts[p].ghosts = std::ssize(ghosts[p]);
-    int before = -1;  // ghosts ascend: those of an owner are side by side
+    int before = -1;  // ghosts ascend: those of one owner are contiguous
     for (const Position ghost : ghosts[p]) {
       const int owner = partition.owner(ghost);
       HaloCounts& sender = counts[static_cast<std::size_t>(owner)];

@@ -13,13 +13,13 @@
 #include "rossby/relation/row_partition.hpp"
 #include "rossby/tensor/device.hpp"
 
-// Ports of one pretended rank that plays alone: nothing moves, what comes from others is zero, and what the
-// rank would send is counted, as the real ports count it. A step that runs over them costs what the rank's
-// step costs at any P, and tells messages and bytes exactly; its numbers mean nothing.
+// Ports of one pretended rank without any others. Nothing moves, and received values are zero. They count the
+// traffic that the rank would send, as the real ports do. A step over these ports costs what the rank's step
+// costs at any P, with exact messages and bytes; its numbers are meaningless.
 
 namespace rossby {
 
-/// Of an exchange that knows what it would send.
+/// An exchange that knows its traffic.
 class TracedExchange : public Exchange {
  public:
   void gather_begin(NodeView<const float> owned, NodeView<float> ghost) override { gather_of(owned, ghost); }
@@ -45,17 +45,17 @@ class TracedExchange : public Exchange {
   Traffic sent_;
 };
 
-/// What one rank of a halo exchange sends: its rows to those that need them (gather), and its ghosts'
-/// gradients to their owners (scatter).
+/// Traffic counts of one rank in a halo exchange: its rows go to ranks that need them (gather), gradients of
+/// its ghosts go to their owners (scatter).
 struct HaloCounts {
   Index owned = 0;
   Index ghosts = 0;
-  Index owners = 0;     // ranks that own them
-  Index receivers = 0;  // ranks that need rows of this one
-  Index rows_sent = 0;  // to all of them
+  Index owners = 0;     // ranks that own the ghosts
+  Index receivers = 0;  // ranks that need this rank's rows
+  Index rows_sent = 0;  // to all receivers
 };
 
-/// Those of every part. `ghosts`: as collect_ghosts makes them.
+/// Counts of every part. `ghosts`: from collect_ghosts.
 [[nodiscard]] std::vector<HaloCounts> halo_counts(const RowPartition& partition,
                                                   std::span<const GhostList> ghosts);
 
@@ -75,7 +75,7 @@ class TracedHalo final : public TracedExchange {
   HaloCounts counts_;
 };
 
-/// Of a gather of all rows: the ghosts are all positions.
+/// A gather of all rows: the ghosts are all positions.
 class TracedAllRows final : public TracedExchange {
  public:
   TracedAllRows(const RowPartition& partition, int part);
@@ -90,11 +90,11 @@ class TracedAllRows final : public TracedExchange {
 
  private:
   Index rows_, owned_;
-  Index parts_;       // in all
-  Index others_ = 0;  // of them that own rows
+  Index parts_;       // all parts
+  Index others_ = 0;  // other parts that own rows
 };
 
-/// Of a sum over `ranks` ranks; sums stay this rank's own part.
+/// A sum over `ranks` ranks; sums remain this rank's own contribution.
 class TracedReducer final : public Reducer {
  public:
   explicit TracedReducer(int ranks) : ranks_(ranks) {}
@@ -113,7 +113,7 @@ class TracedReducer final : public Reducer {
   Traffic sent_;
 };
 
-/// Of time steps between groups.
+/// Time steps between groups.
 class TracedStepExchange final : public StepExchange {
  public:
   TracedStepExchange(int groups, int group) : groups_(groups), group_(group) {}
@@ -134,7 +134,7 @@ class TracedStepExchange final : public StepExchange {
   Traffic sent_;
 };
 
-/// Of values between neighbouring groups.
+/// Values between neighbouring groups.
 class TracedRowLink final : public RowLink {
  public:
   void send(int, std::span<const std::byte> values) override { sent_ += {1, std::ssize(values)}; }
@@ -147,7 +147,7 @@ class TracedRowLink final : public RowLink {
   Traffic sent_;
 };
 
-/// Of what all groups have; the others are taken to have zeros, as many as this one.
+/// A gather over all groups. The others' values are zeros, as many as this group's.
 class TracedGroupGather final : public GroupGather {
  public:
   TracedGroupGather(int groups, int group) : groups_(groups), group_(group) {}
@@ -168,8 +168,8 @@ class TracedGroupGather final : public GroupGather {
   Traffic sent_;
 };
 
-/// Sums that NCCL would enqueue on a device that is addresses alone: nothing is summed, nobody waits, and
-/// they are not counted. Those of the host go through `host`.
+/// Sums that NCCL would enqueue on a device that is addresses only. Nothing is summed, waited for or counted.
+/// Sums of the host go through `host`.
 class TracedDeviceSums final : public Reducer {
  public:
   TracedDeviceSums(const Device& device, Reducer& host) : device_(&device), host_(&host) {}
