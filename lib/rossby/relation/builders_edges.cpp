@@ -17,13 +17,13 @@ struct Entry {
   Index column;  // global
   double weight;
   int relation;
-  int unused;  // no undefined bytes in a letter
+  int unused;  // no undefined bytes in a message
 };
 
-/// Sums of duplicates stay finite, in single precision too.
+/// Keeps sums of duplicates finite, also in single precision.
 constexpr double largest_weight = 1e30;
 
-/// What is wrong with an edge; empty where nothing is.
+/// Describes what is wrong with an edge; empty if it is valid.
 std::string fault(const Edge& edge, int relations, Index nodes) {
   for (const auto& [name, node] :
        {std::pair{"source", edge.source}, std::pair{"destination", edge.destination}})
@@ -39,9 +39,8 @@ std::string fault(const Edge& edge, int relations, Index nodes) {
   return {};
 }
 
-/// Throws the same message on all parts if any share holds a bad edge: a part that threw alone would leave
-/// the others waiting for its letters. Edges are numbered through the shares in part order, so as in the
-/// file.
+/// Throws the same message on all parts if any share contains an invalid edge. If one part threw alone, the
+/// others would wait for its messages. Edges are numbered through the shares in part order, as in the file.
 void check_together(std::span<const Edge> share, int relations, Index nodes, Mailbox& mailbox) {
   Index bad = -1;
   std::string message;
@@ -69,7 +68,7 @@ void check_together(std::span<const Edge> share, int relations, Index nodes, Mai
   }
 }
 
-/// The entries of the rows this part owns, in the order of the list.
+/// Returns the entries of this part's rows, in list order.
 std::vector<Entry> deliver(std::span<const Edge> share, const RowPartition& partition, Mailbox& mailbox) {
   Letters letters(static_cast<std::size_t>(mailbox.parts()));
   for (const Edge& edge : share) {
@@ -107,7 +106,7 @@ GlobalEdges from_edge_list(std::span<const Edge> share, int relations, const Row
   check_together(share, relations, partition.rows(), mailbox);
   std::vector<Entry> entries = deliver(share, partition, mailbox);
   const auto place = [](const Entry& e) { return std::tie(e.row, e.relation, e.column); };
-  // Stable: duplicates are summed in the order of the list, whatever the number of parts.
+  // Stable: duplicates are summed in list order at any number of parts.
   std::stable_sort(entries.begin(), entries.end(),
                    [&](const Entry& a, const Entry& b) { return place(a) < place(b); });
 

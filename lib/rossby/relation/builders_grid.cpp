@@ -17,7 +17,7 @@ struct Step {
 constexpr std::array<Step, 8> directions{
     {{1, 0}, {1, 1}, {0, 1}, {-1, 1}, {-1, 0}, {-1, -1}, {0, -1}, {1, -1}}};
 
-/// The node one step from a cell, −1 where there is none.
+/// The node one step from a cell, or −1.
 Index neighbour(const Grid& grid, Index cell, Step step) {
   const Index lat = cell / grid.n_lon + step.lat;
   Index lon = cell % grid.n_lon + step.lon;
@@ -26,7 +26,7 @@ Index neighbour(const Grid& grid, Index cell, Step step) {
     const Index west = step.lon > 0 ? lon - 1 : lon;
     if (west >= 0 && west < grid.n_lon - 1 && grid.apart[static_cast<std::size_t>(west)] != 0) return -1;
   }
-  // Two columns touch already and one would neighbour itself.
+  // With two columns each is already the other's neighbour; a single one would be its own.
   if (grid.periodic_lon && grid.n_lon >= 3) lon = (lon + grid.n_lon) % grid.n_lon;
   if (lon < 0 || lon >= grid.n_lon) return -1;
   return grid.node_of_cell[static_cast<std::size_t>(lat * grid.n_lon + lon)];

@@ -5,7 +5,7 @@
 namespace rossby {
 namespace {
 
-/// Of an output that grows list by list.
+/// Appends an entry to an output that grows list by list.
 void append(GlobalEdges& to, GlobalRow column, double value) {
   to.column.push_back(column);
   to.value.push_back(value);

@@ -14,8 +14,8 @@ namespace {
 
 using Point = std::array<double, 3>;
 
-/// Chord length in units of 2⁻³² of the sphere's radius (1.5 mm on Earth). Chords order as great circles do,
-/// and the rounding turns distances that are equal but for the last bits of a cosine into ties.
+/// Chord length in units of 2⁻³² of the sphere's radius (1.5 mm on Earth). Chords have the same order as
+/// great circles. Rounding makes ties of distances that differ only by the last bits of a cosine.
 Index chord_key(double squared_chord) {
   return std::llround(std::sqrt(squared_chord) * 0x1p32);
 }
@@ -26,7 +26,8 @@ double squared_chord(const Point& a, const Point& b) {
   return sum;
 }
 
-/// Points on the unit sphere; wants degrees, throws naming the first node without a place.
+/// Points on the unit sphere, from degrees. Throws UserError with the first node that has invalid
+/// coordinates.
 std::vector<Point> points_on_sphere(std::span<const double> latitude, std::span<const double> longitude) {
   require(latitude.size() == longitude.size(), "a latitude and a longitude a node");
   std::vector<Point> points(latitude.size());
@@ -44,8 +45,8 @@ std::vector<Point> points_on_sphere(std::span<const double> latitude, std::span<
 }
 
 /// k-d tree: Bentley, "Multidimensional binary search trees used for associative searching", CACM 18(9),
-/// 1975. The tree is the order of one index array; a range of up to `leaf` nodes is searched through, a
-/// longer one is cut at its middle.
+/// 1975. The tree is the order of one index array. A range of up to `leaf` nodes is searched linearly, a
+/// longer one is cut in the middle.
 class SphereTree {
  public:
   explicit SphereTree(std::vector<Point> points) : points_(std::move(points)), order_(points_.size()) {
@@ -54,7 +55,7 @@ class SphereTree {
     build(0, order_.size());
   }
 
-  /// The k nearest nodes to `node` other than itself, by (distance, global row).
+  /// The k nearest nodes to `node` except itself, by (distance, global row).
   [[nodiscard]] std::vector<Index> nearest(Index node, std::size_t k) const {
     Search search{point(node), node, k, {}};
     visit(search, 0, order_.size());
@@ -129,14 +130,14 @@ class SphereTree {
     const bool low_first = offset < 0;
     offer(search, order_[middle]);
     visit(search, low_first ? begin : middle + 1, low_first ? middle : end);
-    // Strictly beyond reach: a node on the far side at equal distance may still win by its smaller row.
+    // Only if strictly beyond reach: a node beyond the cut at equal distance may win by its smaller row.
     if (chord_key(offset * offset) > search.reach()) return;
     visit(search, low_first ? middle + 1 : begin, low_first ? end : middle);
   }
 
   std::vector<Point> points_;
   std::vector<Index> order_;
-  std::vector<unsigned char> axis_;  // of the cut at each place of `order_`
+  std::vector<unsigned char> axis_;  // of the cut at each place in `order_`
 };
 
 }  // namespace

@@ -17,8 +17,8 @@ std::vector<GlobalRow> sorted_once(std::vector<GlobalRow> rows) {
   return rows;
 }
 
-/// Rows of W known to this part, by global row: its own, and those fetched from their owners as products
-/// first touch them. Each row is fetched once, however many powers need it.
+/// Rows of W known to this part, by global row: its own, and rows fetched from their owners when a product
+/// first needs them. Each row is fetched once, for all powers.
 class RowStore {
  public:
   RowStore(const GlobalEdges& own, const RowPartition& partition, Mailbox& mailbox)
@@ -27,14 +27,14 @@ class RowStore {
     fetched_.ptr.push_back(0);
   }
 
-  /// Collective: makes the rows that `power` names as columns available.
+  /// Fetches the rows that `power` has as columns. Collective.
   void fetch_columns_of(const GlobalEdges& power);
 
   struct Entries {
     std::span<const GlobalRow> column;
     std::span<const double> value;
   };
-  /// Row `row` of relation k, one's own or fetched.
+  /// Row `row` of relation k, owned or fetched.
   [[nodiscard]] Entries row(GlobalRow row, int relation) const {
     const Index local = own_row(row);
     if (local >= 0) return list(own_, local, relation);
@@ -44,7 +44,7 @@ class RowStore {
   }
 
  private:
-  /// Local number of a row that this part owns, −1 of any other.
+  /// Local number of an owned row, −1 for any other.
   [[nodiscard]] Index own_row(GlobalRow row) const {
     const Index local = partition_.position(row).value - partition_.begin(mailbox_.part());
     return local >= 0 && local < own_.rows ? local : -1;
@@ -62,7 +62,7 @@ class RowStore {
   const RowPartition& partition_;
   Mailbox& mailbox_;
   GlobalEdges fetched_;                             // in order of arrival
-  std::vector<std::pair<GlobalRow, Index>> index_;  // of each fetched row, ascending: its row in fetched_
+  std::vector<std::pair<GlobalRow, Index>> index_;  // each fetched row, ascending, and its row in fetched_
 };
 
 std::vector<GlobalRow> RowStore::unknown_columns(const GlobalEdges& power) const {
@@ -124,14 +124,14 @@ void RowStore::fetch_columns_of(const GlobalEdges& power) {
   std::sort(index_.begin(), index_.end());
 }
 
-/// The rows of W that a product's left side names, with columns numbered compactly: what the products touch,
-/// not n, sets the size of everything here.
+/// The rows of W that a product's left side needs, with compact column numbers. Its size depends on the
+/// product, not on n.
 struct RightSide {
   std::vector<GlobalRow> rows;     // ascending
   std::vector<GlobalRow> columns;  // ascending
   int relations = 0;
   std::vector<Index> ptr;           // rows·relations + 1
-  std::vector<LocalColumn> column;  // place in `columns`
+  std::vector<LocalColumn> column;  // index into `columns`
   std::vector<double> value;
 };
 
@@ -183,7 +183,7 @@ class Accumulator {
     }
   }
 
-  /// Appends the row by ascending column, without exact zeros, and clears it.
+  /// Appends the row by ascending column, without exact zeros, and clears the accumulator.
   void flush(GlobalEdges& out) {
     std::sort(touched_.begin(), touched_.end());
     for (const LocalColumn column : touched_) {
@@ -206,8 +206,8 @@ class Accumulator {
   std::vector<LocalColumn> touched_;
 };
 
-/// W_k^h · W_k for every relation k. Row i sums over the columns j of the power in ascending global order:
-/// the same sums in the same order at every number of parts.
+/// Returns W_k^h · W_k for every relation k. Row i sums over the columns j of the power in ascending global
+/// order, so that sums are the same at every number of parts.
 GlobalEdges times(const GlobalEdges& power, const RowStore& store) {
   GlobalEdges out;
   out.rows = power.rows;
@@ -226,7 +226,7 @@ GlobalEdges times(const GlobalEdges& power, const RowStore& store) {
   return out;
 }
 
-/// Throws on all parts where weights grew beyond all numbers on any.
+/// Throws on all parts if a weight is not finite on any.
 void check_finite(const std::vector<GlobalEdges>& kept, std::span<const int> hops, Mailbox& mailbox) {
   int worst = 0;
   for (std::size_t h = kept.size(); h-- > 0;)

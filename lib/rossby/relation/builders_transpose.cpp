@@ -10,7 +10,7 @@
 namespace rossby {
 namespace {
 
-/// An entry of the transposed relations, on its way to the owner of its row.
+/// An entry of the transposed relations, in a message to the owner of its row.
 struct Entry {
   Index row;  // local to its owner
   Index column;
@@ -68,7 +68,7 @@ GlobalEdges transpose(const GlobalEdges& edges, const RowPartition& partition, M
 GlobalEdges normalise_symmetrically(const GlobalEdges& edges, const RowPartition& partition,
                                     Mailbox& mailbox) {
   const auto lists = static_cast<std::size_t>(edges.rows * edges.relations);
-  std::vector<double> scale(lists);  // of each (row, relation), the same for rows of the transposed relation
+  std::vector<double> scale(lists);  // per (row, relation); also for rows of the transposed relation
   for (std::size_t list = 0; list < lists; ++list) {
     double sum = 0;
     for (Index e = edges.ptr[list]; e < edges.ptr[list + 1]; ++e)

@@ -15,7 +15,7 @@ struct Cell {
   Index node = 0;
 };
 
-/// The nodes of the grid, each once, by ascending cell.
+/// The nodes of the grid, each once, by ascending cell. Checks that they are.
 std::vector<Cell> cells_of(Index n_lat, Index n_lon, std::span<const Index> node_of_cell) {
   require(n_lat >= 0 && n_lon >= 0 && static_cast<Index>(node_of_cell.size()) == n_lat * n_lon,
           "one node number a cell");
@@ -36,7 +36,7 @@ class Bisection {
  public:
   Bisection(std::span<const double> weights, std::size_t nodes) : weights_(weights), owner_(nodes, 0) {}
 
-  /// Gives `cells` to the parts first, first + 1, …, first + parts − 1.
+  /// Assigns `cells` to the parts first, first + 1, …, first + parts − 1.
   void cut(std::span<Cell> cells, int first, int parts) {
     if (parts == 1) {
       for (const Cell& cell : cells) owner_[static_cast<std::size_t>(cell.node)] = first;
@@ -70,9 +70,9 @@ class Bisection {
                 [](const Cell& a, const Cell& b) { return std::tie(a.lat, a.lon) < std::tie(b.lat, b.lon); });
   }
 
-  /// How many of the sorted cells go left: a share left/parts of the weight, to the nearest cell (the cut may
-  /// run through a line of the grid: two ghosts more, but no imbalance), yet never so that a part stays empty
-  /// while another has two.
+  /// Number of the sorted cells that go left: a share left/parts of the weight, to the nearest cell. The cut
+  /// may run through a grid line: two more ghosts, but no imbalance. No part stays empty while another one
+  /// has two cells.
   [[nodiscard]] std::size_t split(std::span<const Cell> cells, int left, int parts) const {
     const auto n = static_cast<Index>(cells.size());
     const Index right = parts - left;

@@ -10,10 +10,10 @@
 
 namespace rossby {
 
-/// One letter per part, as Mailbox::swap wants them.
+/// One message per part, for Mailbox::swap.
 using Letters = std::vector<std::vector<std::byte>>;
 
-/// Appends the bytes of plain values to a letter.
+/// Appends the bytes of plain values to a message.
 template <class T>
 void write(std::vector<std::byte>& letter, std::span<const T> values) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -28,7 +28,7 @@ void write(std::vector<std::byte>& letter, const T& value) {
   write(letter, std::span<const T>(&value, 1));
 }
 
-/// Reads a letter from its start, in the order in which it was written.
+/// Reads a message from its start, in the order of writing.
 class LetterReader {
  public:
   explicit LetterReader(std::span<const std::byte> letter) : rest_(letter) {}

@@ -5,19 +5,19 @@
 
 namespace rossby {
 
-/// Port for the all-to-all messages of distributed set-up code (builders, redistribution). Not for the
-/// training step.
+/// Port for the all-to-all messages of distributed set-up code (builders, redistribution). Not for training
+/// steps.
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
   [[nodiscard]] virtual int part() const = 0;
   [[nodiscard]] virtual int parts() const = 0;
-  /// Collective. Delivers letters[p] to part p; returns what each part sent here, in part order.
+  /// Sends letters[p] to part p. Returns the messages from all parts, in part order. Collective.
   [[nodiscard]] virtual std::vector<std::vector<std::byte>> swap(
       std::vector<std::vector<std::byte>> letters) = 0;
 };
 
-/// The only inhabitant talks to himself.
+/// The mailbox of a single part: it receives its own message.
 class OneMailbox final : public Mailbox {
  public:
   [[nodiscard]] int part() const override { return 0; }

@@ -9,7 +9,7 @@
 namespace rossby {
 namespace {
 
-/// Adds the transposed index: a counting sort of the entries by (column, relation); rows ascend inside a
+/// Adds the transposed index, by a counting sort of the entries by (column, relation). Rows ascend within a
 /// list.
 void transpose(CsrBlock& block) {
   const auto r = static_cast<Index>(block.relations);

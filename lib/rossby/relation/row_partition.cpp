@@ -26,7 +26,7 @@ RowPartition RowPartition::blocks(Index rows, int parts, std::span<const double>
   double before = 0;
   Index row = 0;
   for (int p = 1; p < parts; ++p) {
-    // No part stays empty while another has two rows.
+    // No part stays empty while another one has two rows.
     const Index low = rows >= parts ? row + 1 : std::max(row, rows - (parts - p));
     const Index high = rows >= parts ? rows - (parts - p) : std::min(row + 1, rows);
     const double target = total * p / parts;

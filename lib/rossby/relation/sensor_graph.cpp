@@ -14,7 +14,7 @@ bool same_pair(const Edge& a, const Edge& b) {
   return a.source == b.source && a.destination == b.destination;
 }
 
-/// By (source, destination), stable.
+/// Sorts by (source, destination), stable.
 void sort_pairs(std::vector<Edge>& edges) {
   std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
     return std::tie(a.source, a.destination) < std::tie(b.source, b.destination);
@@ -25,7 +25,7 @@ void sort_pairs(std::vector<Edge>& edges) {
 
 double great_circle_km(double lat_a, double lon_a, double lat_b, double lon_b) {
   constexpr double earth_radius_km = 6371.0088, degree = std::numbers::pi / 180;
-  // Haversines stay exact where distances are small.
+  // The haversine formula is accurate for small distances.
   const double lat = std::sin((lat_b - lat_a) * degree / 2);
   const double lon = std::sin((lon_b - lon_a) * degree / 2);
   const double h = lat * lat + std::cos(lat_a * degree) * std::cos(lat_b * degree) * lon * lon;
