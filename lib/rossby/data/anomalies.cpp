@@ -25,8 +25,8 @@ std::size_t size_of(Index count) {
   return static_cast<std::size_t>(count);
 }
 
-/// The `modes` largest eigenvalues of a symmetric matrix, descending, and their unit vectors (modes, size).
-/// Destroys the matrix.
+/// Computes the `modes` largest eigenvalues of a symmetric matrix, descending, and their unit vectors (modes,
+/// size). Destroys the matrix.
 void largest_eigenpairs(std::vector<double>& matrix, Index size, Index modes, std::vector<double>& values,
                         std::vector<double>& vectors) {
   const int n = static_cast<int>(size);
@@ -35,7 +35,7 @@ void largest_eigenpairs(std::vector<double>& matrix, Index size, Index modes, st
   const double unused = 0;
   std::vector<double> ascending(size_of(size)), z(size_of(size * modes)), work(1);
   std::vector<int> support(size_of(2 * modes)), integer_work(1);
-  for (int pass = 0; pass < 2; ++pass) {  // the first call asks how much work space the second one needs
+  for (int pass = 0; pass < 2; ++pass) {  // the first call queries the work space
     dsyevr_("V", "I", "L", &n, matrix.data(), &n, &unused, &unused, &first, &n, &unused, &found,
             ascending.data(), z.data(), &n, support.data(), work.data(), &real_size, integer_work.data(),
             &integer_size, &info, 1, 1, 1);
@@ -145,14 +145,14 @@ Eofs leading_eofs(const Series& series, std::span<const double> mean, std::span<
   if (modes == 0) return eofs;
   std::vector<double> unit;  // (modes, steps)
   largest_eigenpairs(gram, n, modes, eofs.eigenvalue, unit);
-  // What is below the rounding of the Gram matrix is no pattern of the data.
+  // Components below the rounding of the Gram matrix are no patterns of the data.
   const double floor = 1e-12 * std::max(eofs.eigenvalue.front(), 0.0);
   while (modes > 0 && eofs.eigenvalue[size_of(modes - 1)] <= floor) --modes;
   eofs.modes = modes;
   eofs.eigenvalue.resize(size_of(modes));
   eofs.amplitude.resize(size_of(n * modes));
   eofs.pattern.resize(size_of(series.rows * modes));
-  std::vector<double> weight(size_of(n * modes));  // amplitude / eigenvalue: what makes patterns of fields
+  std::vector<double> weight(size_of(n * modes));  // amplitude / eigenvalue: maps fields to patterns
   for (Index k = 0; k < modes; ++k) {
     const double* u = unit.data() + k * n;
     const double* largest =
@@ -188,7 +188,7 @@ void cholesky_solve(std::span<const double> factor, Index size, std::span<double
   const int columns = static_cast<int>(count);
   if (n == 0 || columns == 0) return;
   int info = 0;
-  // Rows of `right` are the columns that Fortran sees.
+  // Rows of `right` are columns in Fortran order.
   dpotrs_("L", &n, &columns, factor.data(), &n, right.data(), &n, &info, 1);
   require(info == 0, "dpotrs gets valid arguments");
 }

@@ -15,7 +15,7 @@ std::size_t place(Index i) {
   return static_cast<std::size_t>(i);
 }
 
-/// A sum in rank order, of which every rank holds a part of bounded size at once.
+/// A sum in rank order, in pieces, to bound the memory of each rank.
 void ordered_sum(Reducer& reducer, std::span<double> values) {
   constexpr std::size_t chunk = 4096;
   for (std::size_t first = 0; first < values.size(); first += chunk)
@@ -43,7 +43,7 @@ std::string text_of(const AnomalySpec& spec) {
   return text;
 }
 
-/// One fit: passes over the columns of the training part, a block of them at a time.
+/// One fit: passes over the columns of the training part, in blocks.
 class AnomalyMap::Fit {
  public:
   Fit(AnomalyMap& map, const Training& data, const TimeAxis& axis, const AnomalySpec& spec, Reducer& reducer)
@@ -88,8 +88,8 @@ class AnomalyMap::Fit {
     return place(phases_.harmonics > 0 ? phase * 12 / 366 : phase);
   }
 
-  /// Calls body(column, its place in the block, x) for all columns, x being transformed values less the trend
-  /// at the training steps, NaN where missing; then done(first column, columns, x of all of them).
+  /// Calls body(column, its place in the block, x) for all columns; x holds the transformed values less the
+  /// trend at the training steps, NaN if missing. Then calls done(first column, columns, x of all of them).
   template <class Body, class Done>
   void for_columns(Body body, Done done) {
     constexpr std::size_t most = std::size_t{1} << 21;
@@ -97,7 +97,7 @@ class AnomalyMap::Fit {
     const std::size_t columns = std::clamp<std::size_t>(most / std::max<std::size_t>(length, 1), 1, 512);
     std::vector<float> values, observed;
     std::vector<double> x;
-    // Ranks with these rows sum block by block: as many as any of them.
+    // Ranks with these rows have equally many blocks, and sum block by block.
     for (std::size_t first = 0; first < width_; first += columns) {
       const std::size_t count = std::min(columns, width_ - first);
       values.assign(count * length, 0);
@@ -131,7 +131,7 @@ class AnomalyMap::Fit {
     }
   }
 
-  /// Mean and standard deviation of a column; NaN where there is no value.
+  /// Mean and standard deviation of a column; NaN without values.
   struct Statistics {
     double number = 0, mean = missing, deviation = missing;
   };
@@ -181,7 +181,7 @@ class AnomalyMap::Fit {
         sums[features_ + c % features_] += squares[c];
       }
     ordered_sum(reducer_, sums);
-    // The trend of all nodes counts as the values of one period, or of a year of months.
+    // The trend of all nodes counts as much as the values of one period, or of a year of months.
     const double a_period = cycles() ? phases_.a_phase * static_cast<double>(slots) : 12;
     map_.slope_.assign(width_, 0);
     for (std::size_t c = 0; c < width_; ++c) {
@@ -192,13 +192,14 @@ class AnomalyMap::Fit {
     }
   }
 
-  /// Means and deviations of columns, the pooled shape and how strongly nodes are shrunk towards it.
+  /// Computes means and deviations of columns, the pooled shape, and the strength of shrinking nodes towards
+  /// it.
   void fit_pooled() {
     const std::size_t length = data_.steps.size();
     mean_.assign(width_, missing);
     deviation_.assign(width_, missing);
     std::vector<double> number(width_);
-    std::vector<double> sums(2 * features_ * length);  // of standardised values, then of their numbers
+    std::vector<double> sums(2 * features_ * length);  // of standardised values, then their counts
     for_columns(
         [&](std::size_t c, std::span<const double> x) {
           const Statistics s = statistics(x);
@@ -218,7 +219,7 @@ class AnomalyMap::Fit {
             }
         });
     ordered_sum(reducer_, sums);
-    std::vector<double> totals(3 * features_);  // numbers, sums, squares of deviations
+    std::vector<double> totals(3 * features_);  // counts, sums, squared deviations
     for (std::size_t c = 0; c < width_; ++c)
       if (number[c] > 0) {
         totals[c % features_] += number[c];
@@ -264,7 +265,7 @@ class AnomalyMap::Fit {
     const std::size_t length = data_.steps.size(), count = place(phases_.finest().count);
     map_.phase_ = phases_.finest().of_step;
     map_.cycle_.assign(count * width_, 0);
-    std::vector<std::size_t> view_place;  // in the training steps
+    std::vector<std::size_t> view_place;  // index in the training steps
     for (const View& view : views) {
       const auto found = std::lower_bound(data_.steps.begin(), data_.steps.end(), view.step);
       require(found != data_.steps.end() && *found == view.step, "training views are of training steps");
@@ -294,8 +295,8 @@ class AnomalyMap::Fit {
   std::size_t width_, features_;
   std::vector<double> time_;  // of the training steps
   std::vector<std::size_t> own_place_;
-  std::vector<double> mean_, deviation_;  // of columns
-  std::vector<PooledCycle> pooled_;       // of features
+  std::vector<double> mean_, deviation_;  // by column
+  std::vector<PooledCycle> pooled_;       // by feature
 };
 
 AnomalyMap AnomalyMap::unfitted(const Training& data, const AnomalySpec& spec) {
@@ -303,12 +304,12 @@ AnomalyMap AnomalyMap::unfitted(const Training& data, const AnomalySpec& spec) {
   map.transform_ = spec.transform;
   map.cycle_spec_ = spec.cycle;
   map.width_ = place(data.rows * data.features);
-  // A base of values with their center on would lose what float32 loses of them.
+  // float32 differences lose digits if the base contains the center.
   if (spec.transform.on()) map.centers_.assign(data.centers.begin(), data.centers.end());
   return map;
 }
 
-/// Refuses values that the transform is not defined for.
+/// Throws UserError if the transform is not defined for a value.
 void AnomalyMap::expect_values(const Training& data, std::initializer_list<std::span<const View>> views,
                                Reducer& reducer) const {
   double refused = 0;
@@ -339,7 +340,7 @@ AnomalyMap AnomalyMap::fit(const Training& data, const TimeAxis& axis, const Ano
   AnomalyMap map = unfitted(data, spec);
   map.expect_values(data, {training, others}, reducer);
   Fit fit(map, data, axis, spec, reducer);
-  // Without a cycle nothing tells a training step's base from that of others.
+  // Without a cycle, training steps have the same base as other steps.
   fit.run(training);
   if (!fit.cycles()) map.apply(training);
   map.apply(others);
@@ -359,7 +360,7 @@ AnomalyMap AnomalyMap::restore(Fitted fitted, const Training& data, const TimeAx
   return map;
 }
 
-/// Time as slopes have it: −½ … ½ over the training part.
+/// Sets time in units of slopes: −½ … ½ over the training part.
 void AnomalyMap::set_training_time(const TimeAxis& axis, std::span<const Index> steps) {
   const std::vector<double>& values = axis.values();
   const double first = values[place(steps.front())], last = values[place(steps.back())];

@@ -18,7 +18,7 @@ Index ceil_div(Index a, Index b) {
   return (a + b - 1) / b;
 }
 
-/// Where part `part` of `parts` near-equal parts of `size` things begins.
+/// Beginning of part `part` when `size` items are cut into `parts` near-equal parts.
 Index part_begin(Index size, Index part, Index parts) {
   return size * part / parts;
 }
@@ -130,7 +130,7 @@ void BatchPlan::start_epoch(Index epoch) {
     for (std::size_t q = 0; q < batch_.times.size(); ++q)
       batch_observed_[static_cast<std::size_t>(b)] += observed_at(*series_, batch_.times[q], batch_.rows[q]);
   }
-  reducer_->sum(batch_observed_);  // with nothing missing, too: what is sent does not depend on values
+  reducer_->sum(batch_observed_);  // even with nothing missing: traffic must not depend on values
 }
 
 const Batch& BatchPlan::batch(Index index) {
@@ -168,12 +168,12 @@ void BatchPlan::fill_slab(Pass pass, Index index) {
     for (Index q = index * per_batch_; q < std::min((index + 1) * per_batch_, order.size()); ++q)
       add_to_slab(steps[static_cast<std::size_t>(begin + order(q))], pass != Pass::decoder);
   }
-  // Ascending steps read memory in order; which steps make the batch is what matters.
+  // Ascending steps read memory in order. The order within a batch does not matter.
   std::sort(batch_.times.begin(), batch_.times.end());
   std::sort(batch_.predicted_times.begin(), batch_.predicted_times.end());
 }
 
-/// Takes a step of any group into the batch.
+/// Adds a step of any group to the batch.
 void BatchPlan::add_to_slab(Index t, bool predicts) {
   const bool own = held_.contains(t);
   ++batch_.steps;
@@ -197,8 +197,8 @@ void BatchPlan::fill_pairs(Pass pass, Index first, Index last) {
   batch_.walks = order.walks() * static_cast<double>(drawn_.size());
   batch_.times.resize(drawn_.size());
   batch_.rows.resize(drawn_.size());
-  // Whether a pair is held here is not foreseen: each is written down, and the next one over those that are
-  // not.
+  // Whether a pair is held here is unpredictable. Write each one without a branch; the next overwrites it if
+  // it is not held.
   std::size_t held = 0;
   for (const Index element : drawn_) {
     const Index step = element / n;

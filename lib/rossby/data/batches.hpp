@@ -12,69 +12,68 @@
 
 namespace rossby {
 
-/// Which losses a batch is for.
+/// The losses that a batch is for.
 enum class Pass {
   decoder,   // reconstruction of x at the batch's steps or pairs
   dynamics,  // prediction of z at t from t − 1
-  joint      // both, of the same steps
+  joint      // both, for the same steps
 };
 
-/// One optimiser step's work: a slab (all nodes of some steps) or pairs (time, node), of which a rank holds
-/// those whose node and step it owns. The counts are global: means run over the whole batch.
+/// The work of one optimiser step: a slab (all nodes of some steps), or pairs (time, node). A rank holds the
+/// pairs whose node and step it owns. Counts are global, because means run over the whole batch.
 struct Batch {
   Pass pass = Pass::decoder;
   bool pairs = false;
-  Index steps = 0;                     // slab: its steps, those of all time groups
-  std::vector<Index> times;            // slab: the group's steps t; pairs: t of each pair held here
-  std::vector<Index> rows;             // pairs: local row of each
-  std::vector<Index> predicted_times;  // joint: those steps whose predecessor is a training step too
-  double observed = 0;   // decoder: entries (node, step, feature) of the batch that are not missing
-  double targets = 0;    // dynamics: (node, step) pairs of the batch
-  double walks = 0;      // pairs: passes of their order's network that every rank makes to draw them all
-  bool borrows = false;  // dynamics, joint: the first predicted step's predecessor is the group's before
-  bool lends = false;    // the group behind predicts its first step, from this group's last
+  Index steps = 0;                     // slab: its steps in all time groups
+  std::vector<Index> times;            // slab: this group's steps t; pairs: t of each pair on this rank
+  std::vector<Index> rows;             // pairs: their local rows
+  std::vector<Index> predicted_times;  // joint: steps whose predecessor is a training step
+  double observed = 0;                 // decoder: observed entries (node, step, feature) of the batch
+  double targets = 0;                  // dynamics: (node, step) pairs of the batch
+  double walks = 0;                    // pairs: network passes that every rank makes to draw all pairs
+  bool borrows = false;  // dynamics, joint: the first predicted step's predecessor is in the previous group
+  bool lends = false;    // the next group predicts its first step from this group's last
 };
 
 struct BatchOptions {
   bool pairs = false;
   Index pairs_per_batch = 1000;
   Index slab_steps = 8;  // 0: all steps in one slab
-  bool joint = false;    // slabs only: decoder and dynamics loss in one step
+  bool joint = false;    // slabs only: both losses in one step
   std::uint64_t seed = 1;
-  Index lanes = 1;  // slabs only: contiguous parts of the training steps that a slab is made of alike
-  int groups = 1;   // time groups, which take as many lanes each
+  Index lanes = 1;  // slabs only: contiguous parts of training, equally sampled
+  int groups = 1;   // time groups, with equally many lanes each
   int group = 0;
 };
 
-/// The steps whose latents each group holds: together [0, last training step]. Throws UserError naming the
-/// key where steps, lanes and groups do not go together.
+/// The steps whose latents each group holds: together [0, last training step]. Throws UserError with the key
+/// if steps, lanes and groups are incompatible.
 [[nodiscard]] std::vector<StepRange> steps_of_groups(const BatchOptions& options,
                                                      std::span<const Index> training_steps);
 
 /// The batches of every epoch, as functions of seed, epoch and global indices: the same at every rank count.
 /// An epoch is one pass of decoder batches over all training steps (pairs: all (step, node)), then one pass
-/// of dynamics batches over all steps t whose predecessor is a training step too; or, joint, one pass over
-/// all training steps. Orders: a fresh random permutation each pass (Ziat et al. 2017, reference
-/// implementation). With lanes a slab takes as many steps from each contiguous part of the series, in an
-/// order of the lane's own; which steps a slab has depends on the lanes, not on the groups.
+/// of dynamics batches over all steps t whose predecessor is a training step, too. A joint epoch is one pass
+/// over all training steps. Each pass has a new random permutation (Ziat et al. 2017, reference
+/// implementation). With lanes, a slab takes equally many steps from each contiguous part of the series, in
+/// the lane's own order. The steps of a slab depend on the lanes, not on the groups.
 class BatchPlan {
  public:
-  /// `training_steps` and `training_pairs` as data::Split gives them. Collective: observed entries are
-  /// counted once.
+  /// `training_steps` and `training_pairs` come from Split. Collective: observed entries are counted once.
   BatchPlan(const BatchOptions& options, const Series& series, std::vector<Index> training_steps,
             std::vector<Index> training_pairs, const RowPartition& partition, int part, Reducer& reducer);
 
   [[nodiscard]] Index batches() const { return decoder_batches_ + dynamics_batches_; }
-  /// A batch of each pass that there is.
+  /// Index of one batch of each existing pass.
   [[nodiscard]] std::vector<Index> kinds() const {
     return decoder_batches_ > 0 && dynamics_batches_ > 0 ? std::vector<Index>{0, decoder_batches_}
                                                          : std::vector<Index>{0};
   }
 
-  /// Makes the orders of an epoch. Collective for pairs (counts of observed ones are summed over ranks).
+  /// Draws the orders of an epoch. Collective for pairs (sums the counts of observed ones over ranks).
   void start_epoch(Index epoch);
 
-  /// Batch `index` of the epoch that was started, valid until the next call.
+  /// Batch `index` of the started epoch, valid until the next call.
   [[nodiscard]] const Batch& batch(Index index);
 
  private:
@@ -96,16 +95,16 @@ class BatchPlan {
   Reducer* reducer_;
   std::vector<Index> training_steps_;
   std::vector<Index> training_pairs_;
-  std::vector<bool> is_pair_;     // of each step: its predecessor is a training step
-  std::vector<double> observed_;  // of each step, global
+  std::vector<bool> is_pair_;     // by step: its predecessor is a training step
+  std::vector<double> observed_;  // by step, global
   bool complete_ = false;         // nothing is missing
-  Index per_batch_ = 1;           // pairs: of a batch; slabs: steps of a lane
-  StepRange held_;                // of this group
+  Index per_batch_ = 1;           // pairs per batch; slabs: steps per lane
+  StepRange held_;                // by this group
   Index decoder_batches_ = 0;
   Index dynamics_batches_ = 0;
-  std::vector<Permutation> orders_;     // of decoder, of dynamics, by lane
-  std::vector<double> batch_observed_;  // pairs: of each decoder batch of the epoch
-  std::vector<Index> drawn_;            // pairs: of the whole batch
+  std::vector<Permutation> orders_;     // decoder, then dynamics, by lane
+  std::vector<double> batch_observed_;  // pairs: by decoder batch of the epoch
+  std::vector<Index> drawn_;            // pairs: the whole batch
   Batch batch_;
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr Milliseconds day = 86400000;
 
-/// The usual distance of two stamps, a month counted as its longest; 0: none is known.
+/// The usual distance of two stamps, with a month as its longest; 0: unknown.
 Milliseconds usual_step(const TimeAxis& axis) {
   using Spacing = TimeAxis::Spacing;
   if (axis.spacing() == Spacing::months) return 31 * day * axis.step_months();

@@ -18,21 +18,21 @@ std::size_t size_of(Index count) {
   return static_cast<std::size_t>(count);
 }
 
-/// A block of nodes, (nodes, T) each: anomalies about the node's own mean (0 where missing) and, where
-/// anything is missing anywhere, their squares and 1 where observed.
+/// A block of nodes, (nodes, T) each: anomalies about the node's own mean (0 if missing). If any value of the
+/// field is missing, also their squares, and 1 if observed.
 struct Block {
   Index first = 0, count = 0;
   std::vector<double> x, xx, seen;  // (count, T)
-  std::vector<double> squares;      // Σ x², one a node
-  std::vector<double> smallest;     // Σ x² that rounding leaves of a constant node
+  std::vector<double> squares;      // Σ x², one per node
+  std::vector<double> smallest;     // Σ x² of a constant node, from rounding
 };
 
-/// The training part and what all blocks share.
+/// The training part, and values shared by all blocks.
 struct Field {
   std::span<const float> values;  // (T, n)
   Index steps = 0, nodes = 0;
-  bool whole = true;                // nothing is missing
-  std::vector<double> mean, power;  // of each node: mean, Σ v²
+  bool whole = true;                // no value is missing
+  std::vector<double> mean, power;  // by node: mean, Σ v²
 
   Field(std::span<const float> x, Index t, Index n)
       : values(x), steps(t), nodes(n), mean(size_of(n)), power(size_of(n)) {
@@ -53,7 +53,7 @@ struct Field {
 };
 
 Block pack(const Field& field, Index first) {
-  constexpr Index tile = 64;  // steps whose values stay in the cache while they are turned
+  constexpr Index tile = 64;  // steps whose values stay cached during the transposition
   const Index steps = field.steps;
   Block block;
   block.first = first;
@@ -87,7 +87,7 @@ std::vector<double> product(const Block& a, const std::vector<double>& of_a, con
   return out;
 }
 
-/// r of the nodes of `a` with those of `b` into their columns of `row`, (|a|, n); 0 where there is none.
+/// Writes r of the nodes of `a` with those of `b` to their columns of `row`, (|a|, n); 0 if undefined.
 void correlate(const Field& field, const Block& a, const Block& b, Index overlap, std::vector<double>& row) {
   const Index steps = field.steps, nodes = field.nodes;
   const std::vector<double> xy = product(a, a.x, b, b.x, steps);
@@ -110,8 +110,8 @@ void correlate(const Field& field, const Block& a, const Block& b, Index overlap
                    yy = n.empty() ? b.squares[size_of(j)] : syy[k];
       const double mean_x = n.empty() ? 0 : sx[k] / common, mean_y = n.empty() ? 0 : sy[k] / common;
       const double var_x = xx - common * mean_x * mean_x, var_y = yy - common * mean_y * mean_y;
-      // What rounding leaves of a constant node, or of one that is constant on the common steps, is no
-      // variance.
+      // Rounding gives a constant node a small sum of squares, also if it is constant only on the common
+      // steps. That is no variance.
       if (!(var_x > std::max(1e-12 * xx, a.smallest[size_of(i)]))) continue;
       if (!(var_y > std::max(1e-12 * yy, b.smallest[size_of(j)]))) continue;
       r = std::clamp((xy[k] - common * mean_x * mean_y) / std::sqrt(var_x * var_y), -1.0, 1.0);

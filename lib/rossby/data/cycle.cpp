@@ -24,7 +24,7 @@ void require_dates(const TimeAxis& axis, CycleKind kind) {
     refuse(kind, "the steps of the time axis are not regular");
 }
 
-/// Steps a day.
+/// Steps per day.
 Index day_phases(const TimeAxis& axis, CycleKind kind) {
   const std::optional<Index> a_day = steps_of_day(axis);
   if (!a_day)

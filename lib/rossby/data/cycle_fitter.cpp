@@ -8,7 +8,7 @@
 namespace rossby {
 namespace {
 
-constexpr double no_spread = 1e9;  // values that a coarser mean counts as if nodes do not differ from it
+constexpr double no_spread = 1e9;  // weight of a coarser mean if nodes do not differ from it
 constexpr std::size_t moments_each = 5;
 
 std::size_t place(Index i) {
@@ -24,7 +24,7 @@ CycleFitter::CycleFitter(const CyclePhases& phases, std::span<const Index> steps
     if (j == 0 || period(j) != period(j - 1)) ranges_.push_back({j, j});
     ranges_.back().last = j + 1;
   }
-  // Weights below a thousandth are left out.
+  // Omit weights below a thousandth.
   reach_ = std::min<Index>(static_cast<Index>(3.7 * phases.smooth), (phases.ring - 1) / 2);
   for (Index by = 0; by <= reach_; ++by)
     weight_.push_back(by == 0 ? 1.0 : std::exp(-0.5 * std::pow(static_cast<double>(by) / phases.smooth, 2)));
@@ -49,7 +49,7 @@ std::int32_t CycleFitter::neighbour(std::int32_t phase, Index by) const {
   return static_cast<std::int32_t>(first + (phase - first + by + ring) % ring);
 }
 
-/// Sums and counts of all levels.
+/// Computes sums and counts of all levels.
 void CycleFitter::take(std::span<const double> x, Work& work) const {
   const auto& levels = phases_->levels;
   work.sum.resize(levels.size());
@@ -66,7 +66,7 @@ void CycleFitter::take(std::span<const double> x, Work& work) const {
   }
 }
 
-/// The shrunk mean of one of the finest phases; `coarsest` is what its coarsest level is shrunk towards.
+/// The shrunk mean of a finest phase. `coarsest`: the value that the coarsest level is shrunk towards.
 double CycleFitter::mean_of(std::int32_t phase, double coarsest, const PooledCycle& pooled,
                             const Work& work) const {
   double value = coarsest;
@@ -133,7 +133,7 @@ void CycleFitter::fit_means(std::span<const double> x, double mean, double devia
     for (const std::int32_t phase : needed_[r]) fill(phase, about, pooled.shape_without[r]);
     for (std::size_t j = range.first; j < range.last; ++j)
       without[j] = smoothed(levels.back().of_step[place(steps_[j])]);
-    // Back to the same bits, the last change first.
+    // Restore the same bits: undo the last change first.
     for (std::size_t l = levels.size(); l-- > 0;)
       for (std::size_t j = range.last; j-- > range.first;) {
         const auto phase = place(levels[l].of_step[place(steps_[j])]);
@@ -144,7 +144,7 @@ void CycleFitter::fit_means(std::span<const double> x, double mean, double devia
   }
 }
 
-/// Products of (1, basis, x) with themselves over a period: the lower triangle by rows.
+/// Adds the products of (1, basis, x) with themselves over a period: the lower triangle by rows.
 void CycleFitter::add_products(std::span<const double> x, const Range& range, double sign,
                                std::vector<double>& products) const {
   const auto width = place(2 * phases_->harmonics);
@@ -161,7 +161,7 @@ void CycleFitter::add_products(std::span<const double> x, const Range& range, do
   }
 }
 
-/// Mean and coefficients of the basis: least squares, with coefficients pulled towards `towards`.
+/// Returns the mean and coefficients of the basis: least squares, with coefficients pulled towards `towards`.
 std::vector<double> CycleFitter::solve(const std::vector<double>& products, double mean,
                                        std::span<const double> towards,
                                        std::span<const double> strength) const {
@@ -171,7 +171,7 @@ std::vector<double> CycleFitter::solve(const std::vector<double>& products, doub
   for (std::size_t a = 0; a < size; ++a)
     for (std::size_t b = 0; b <= a; ++b) matrix[a * size + b] = matrix[b * size + a] = products[k++];
   std::copy_n(products.begin() + static_cast<std::ptrdiff_t>(k), size, right.begin());
-  // A node without values has the mean of all.
+  // A node without values gets the mean of all nodes.
   const double weak = 1e-9 * std::max(products[0], 1.0);
   matrix[0] += weak;
   right[0] += weak * mean;
@@ -208,7 +208,7 @@ void CycleFitter::fit_harmonics(std::span<const double> x, double mean, double d
   for (std::size_t r = 0; r < ranges_.size(); ++r) {
     std::vector<double> rest = products;
     add_products(x, ranges_[r], -1, rest);
-    if (rest[0] < 0.5) std::fill(rest.begin(), rest.end(), 0.0);  // but for rounding
+    if (rest[0] < 0.5) std::fill(rest.begin(), rest.end(), 0.0);  // zero up to rounding
     const auto c = solve(rest, pooled.mean, towards(pooled.shape_without[r]), pooled.strength);
     for (std::size_t j = ranges_[r].first; j < ranges_[r].last; ++j)
       without[j] = at(c, place(phases_->finest().of_step[place(steps_[j])]));
@@ -223,10 +223,10 @@ std::size_t CycleFitter::moments() const {
   return moments_each * strengths();
 }
 
-/// Of nodes alone whose values are spread over the year: elsewhere coefficients are anything.
+/// Only for nodes with values spread over the year. Coefficients of other nodes are arbitrary.
 void CycleFitter::add_harmonic_moments(std::span<const double> x, double mean, double deviation,
                                        const PooledCycle& pooled, std::span<double> moments) const {
-  constexpr double most_noise = 4;  // times that of values at equal distances
+  constexpr double most_noise = 4;  // times the noise of equally spaced values
   const double unit = 1 / (deviation * deviation);
   const auto width = place(2 * phases_->harmonics), size = width + 1;
   std::vector<double> products((width + 2) * (width + 3) / 2), matrix(size * size), inverse(size * size);
@@ -262,8 +262,8 @@ void CycleFitter::add_harmonic_moments(std::span<const double> x, double mean, d
   }
 }
 
-// Of each level or harmonic: sum of squares within and its degrees of freedom; squares of what sets nodes
-// apart from the coarser cycle, what of it is noise for each unit of variance within, and how many there are.
+// Five sums per level or harmonic: sum of squares within, and its degrees of freedom; squared differences
+// between nodes and the coarser cycle, their noise per unit of variance within, and their number.
 void CycleFitter::add_moments(std::span<const double> x, double mean, double deviation,
                               const PooledCycle& pooled, Work& work, std::span<double> moments) const {
   if (deviation <= 0) return;
@@ -308,7 +308,7 @@ std::vector<double> CycleFitter::strengths_of(std::span<const double> moments, d
     const double unknown = phases_->harmonics > 0 ? 30 : 1;
     const double within = of[1] > 0 ? of[0] / of[1] : 0;
     const double between = of[4] > 1e-9 ? (of[2] - within * of[3]) / of[4] : 0;
-    // A guess if nothing tells noise from what sets nodes apart: one value of a phase each, or no full year.
+    // Use a guess if noise cannot be separated from differences: one value per phase, or no full year.
     double ratio = unknown;
     if (of[1] > 0) ratio = between > within / no_spread ? within / between : within > 0 ? no_spread : 0;
     strengths.push_back(shrink * ratio);

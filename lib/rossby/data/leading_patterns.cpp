@@ -12,9 +12,9 @@ std::size_t at(Index i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Gram–Schmidt, twice, since once loses orthogonality among columns that are nearly alike.
+/// Gram–Schmidt, twice, because one pass loses orthogonality for nearly equal columns.
 void orthonormalise(std::vector<double>& basis, Index rows, Index modes, Reducer& space) {
-  constexpr double negligible = 1e-10;  // of what a column was before
+  constexpr double negligible = 1e-10;  // of the column's previous squared norm
   std::vector<double> product(at(modes));
   for (Index k = 0; k < modes; ++k) {
     double before = 0;
@@ -35,11 +35,11 @@ void orthonormalise(std::vector<double>& basis, Index rows, Index modes, Reducer
   }
 }
 
-/// visit(field, amplitudes of the basis (rows, modes) in it) of every step.
+/// Calls visit(field, amplitudes of the basis (rows, modes) in it) for every step.
 template <class Visit>
 void for_amplitudes(const PatternFields& fields, std::span<const double> basis, Index modes, Reducer& space,
                     const Visit& visit) {
-  constexpr Index at_once = 256;  // steps, of which one sum over ranks is made
+  constexpr Index at_once = 256;  // steps per sum over ranks
   const Index rows = std::ssize(fields.rows), steps = std::ssize(fields.steps);
   std::vector<double> values, amplitude;
   for (Index first = 0; first < steps; first += at_once) {

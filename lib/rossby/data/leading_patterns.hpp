@@ -9,11 +9,11 @@
 
 namespace rossby {
 
-/// The fields that patterns are taken from.
+/// The fields to extract patterns from.
 struct PatternFields {
   std::span<const GlobalRow> rows;  // owned
-  std::span<const Index> steps;     // of this time group, each step in one group
-  /// Values of a step, one a row, about their mean.
+  std::span<const Index> steps;     // of this time group; each step in one group
+  /// Reads a step's deviations from the mean, one value per row.
   std::function<void(Index step, std::span<double> field)> read;
 };
 
@@ -23,9 +23,9 @@ struct LeadingPatterns {
 };
 
 /// Leading empirical orthogonal functions: patterns that span the space of the first EOFs, by subspace
-/// iteration (Halko, Martinsson and Tropp, SIAM Review 53, 2011), the strongest first. Unlike leading_eofs
-/// its cost is linear in the number of steps, and these may lie in several time groups. `space` sums over row
-/// blocks, `groups` over time groups. Collective over both.
+/// iteration (Halko, Martinsson and Tropp, SIAM Review 53, 2011), the strongest first. In contrast to
+/// leading_eofs, the cost is linear in the number of steps, and steps may belong to several time groups.
+/// `space` sums over row blocks, `groups` over time groups. Collective over both.
 [[nodiscard]] LeadingPatterns leading_patterns(const PatternFields& fields, Index modes, Reducer& space,
                                                Reducer& groups);
 

@@ -8,13 +8,14 @@
 namespace rossby {
 namespace {
 
-/// Sums over the training steps of every (row, feature): observed values, and value or squared deviation.
+/// Sums over the training steps for every (row, feature): the count of observed values, and values or squared
+/// deviations.
 struct Sums {
   std::vector<double> count;
   std::vector<double> sum;
 };
 
-/// Σ (x − center)^power over the observed training values, of all groups.
+/// Σ (x − center)^power over the observed training values of all groups.
 Sums column_sums(const TrainingSteps& training, std::span<const double> center, int power) {
   const Index width = training.rows * training.features;
   Sums sums{std::vector<double>(static_cast<std::size_t>(width)),
@@ -35,8 +36,8 @@ Sums column_sums(const TrainingSteps& training, std::span<const double> center, 
   return sums;
 }
 
-/// sum / count at the level asked for, of a node without training values that of all nodes; `fallback` where
-/// nothing is observed.
+/// sum / count at the given level. A node without training values gets the average of all nodes; `fallback`
+/// if nothing is observed.
 std::vector<double> averages(const Sums& sums, ScaleBy level, Index features, double fallback,
                              Reducer& reducer) {
   std::vector<double> result(sums.sum.size(), fallback);

@@ -7,11 +7,11 @@
 #include "rossby/base/index.hpp"
 #include "rossby/io/key.hpp"
 
-// Settings of this room, read from the configuration; the tables in settings.cpp say what each one means.
+// Settings of this room, read from the configuration. The tables in settings.cpp explain each one.
 
 namespace rossby {
 
-/// Keys data.*: what is read, and how it is scaled.
+/// Keys data.*: input data and their scaling.
 struct DataSettings {
   PathList file;
   std::vector<std::string> variables;
@@ -32,9 +32,9 @@ struct DataSettings {
   std::string point = "mean";
   std::string trend = "none";
   std::string cycle = "none";
-  /// No key: steps of the training that the data no longer begin with (TimeAxis::instant); missing values.
+  /// No key: training steps before the current data (TimeAxis::instant), whose values are missing.
   std::vector<double> earlier = {};
-  std::string cycle_decided;  // no key: what cycle = "auto" came to when the run began; empty: not known
+  std::string cycle_decided;  // no key: result of cycle = "auto" at the start of the run; empty: unknown
   Index cycle_harmonics = 3;
   double cycle_shrink = 1;
   double cycle_smooth = 10;
@@ -42,7 +42,7 @@ struct DataSettings {
 [[nodiscard]] std::span<const Key<DataSettings>> data_keys();
 
 /// Keys split.*: the parts of the time axis. A part is a count of steps ("200"), a share of all steps with a
-/// decimal point ("0.7"), the date that it ends before ("1986-09"), or "rest".
+/// decimal point ("0.7"), an end date, exclusive ("1986-09"), or "rest".
 struct SplitSettings {
   std::string train = "0.7";
   std::string validation = "0";

@@ -17,7 +17,7 @@ bool parses(std::string_view text, T& value) {
   return result.ec == std::errc() && result.ptr == end;
 }
 
-/// Steps of the part that begins at `begin`, from its text.
+/// Number of steps of the part that begins at `begin`, from its text.
 Index part_size(std::string_view key, const std::string& text, Index begin, Index steps,
                 const DateToStep& date) {
   if (text == "rest") return steps - begin;
@@ -88,7 +88,7 @@ std::vector<Index> Split::training_steps() const {
 
 std::vector<Index> Split::training_pairs(Index lags) const {
   std::vector<Index> pairs;
-  Index run = 0;  // training steps in a row up to t
+  Index run = 0;  // consecutive training steps up to t
   for (Index t = train.first; t < train.last; ++t) {
     if (lags > 0 && !follows(t)) run = 0;
     run = is_training(t) ? run + 1 : 0;
@@ -148,7 +148,7 @@ std::vector<std::string> years_as_counts(const SplitSettings& spec, Index steps,
     try {
       const Index place = date_to_step(text + "-01");
       if (place > 0 && place < steps) found.push_back(fmt::format("{} = {}", key, text));
-    } catch (const UserError&) {  // no date of this series
+    } catch (const UserError&) {  // not a date of this series
     }
   }
   return found;

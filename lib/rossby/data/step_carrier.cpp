@@ -21,14 +21,14 @@ StepCarrier::~StepCarrier() {
 void StepCarrier::bring(std::span<const Index> steps, const std::function<const float*(Index)>& values) {
   Half& half = halves_[1 - reading_];
   DeviceDriver& driver = device_->driver();
-  driver.wait(half.arrived);  // what is still on its way out of the pinned memory
+  driver.wait(half.arrived);  // earlier copies may still read the pinned memory
   half.steps.assign(steps.begin(), steps.end());
   const Index size = std::ssize(steps) * width_;
   if (size == 0) return;
   if (half.there.size() < size) {
     half.pinned = Buffer<float>::pinned(size + size / 8, *device_);
     half.there = Buffer<float>(size + size / 8, *device_);
-    device_->wait();  // until it is zero: copies come in another queue
+    device_->wait();  // until it is zeroed: copies use another queue
   }
   float* to = half.pinned.data();
   for (const Index step : steps) to = std::copy_n(values(step), width_, to);

@@ -9,23 +9,23 @@
 
 namespace rossby {
 
-/// Brings steps of a series to a device that does not keep it, a batch ahead of the kernels that read them:
-/// two halves, in turns. Kernels read one while the next batch's steps travel into the other, out of pinned
-/// memory and beside the kernels; the host waits for copies of two batches ago at most.
+/// Copies steps of a series to a device that does not keep the series, one batch ahead of the kernels. It has
+/// two halves. Kernels read one while the next batch's steps are copied to the other, from pinned memory and
+/// beside the kernels. The host waits at most for the copies of two batches ago.
 class StepCarrier {
  public:
-  /// `width`: values of a step. The device outlives it.
+  /// `width`: values per step. The device must outlive it.
   StepCarrier(Device& device, Index width);
   ~StepCarrier();
   StepCarrier(const StepCarrier&) = delete;
   StepCarrier& operator=(const StepCarrier&) = delete;
 
-  /// Starts to bring steps (ascending, once each), whose values are read now, into the half that is not read;
-  /// what was brought there goes.
+  /// Starts to copy steps (ascending, each once) to the unused half, replacing its content. Reads their
+  /// values at once.
   void bring(std::span<const Index> steps, const std::function<const float*(Index)>& values);
-  /// Kernels enqueued from now on read what was brought last, and what they read before no more.
+  /// Later kernels read the steps copied last, and no longer the steps before.
   void turn();
-  /// Where those find a step; null: it was not brought.
+  /// Device address of a step for those kernels; null: it was not copied.
   [[nodiscard]] const float* at(Index step) const;
 
  private:
@@ -33,7 +33,7 @@ class StepCarrier {
     Buffer<float> pinned, there;
     std::vector<Index> steps;
     void* arrived = nullptr;  // event: the copies are done
-    void* read = nullptr;     // event: nothing reads them any more
+    void* read = nullptr;     // event: no longer read
   };
 
   Device* device_;

@@ -23,7 +23,7 @@ StepStore::~StepStore() {
   if (on_the_way_) exchange_->end();
 }
 
-/// What follows from held_ and values_.
+/// Updates everything derived from held_ and values_.
 void StepStore::place() {
   std::fill(at_.begin(), at_.end(), nullptr);
   Index k = 0;
@@ -48,7 +48,7 @@ std::vector<Index> StepStore::counted() const {
   return steps;
 }
 
-/// Those of `wanted` that the group does not hold, by holder, then ascending.
+/// The steps of `wanted` that the group does not hold, by holder, then ascending.
 std::vector<Index> StepStore::missing(std::span<const Index> wanted, int group) const {
   const auto& own = held_[static_cast<std::size_t>(group)];
   std::vector<Index> steps;
@@ -58,7 +58,7 @@ std::vector<Index> StepStore::missing(std::span<const Index> wanted, int group) 
   return steps;
 }
 
-/// Begins a transfer of what every group misses; this group's arrives at `to`.
+/// Begins the transfer of all missing steps. This group's steps arrive at `to`.
 void StepStore::start(const StepLists& wanted, std::span<float> to) {
   std::vector<std::vector<const float*>> outgoing(held_.size());
   std::vector<std::span<float>> incoming(held_.size());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-// Below this a step takes less time than threads take to meet, and far less where cores are shared.
+// Smaller fields take less time per step than a synchronisation of threads, and far less if cores are shared.
 [[maybe_unused]] constexpr Index parallel_cells = 50000;
 
 void check_range(std::string_view what, double value, double low, double high) {
@@ -25,7 +25,7 @@ std::uint64_t counter(Index cell) {
   return static_cast<std::uint64_t>(cell);
 }
 
-/// The neighbours of a cell on the grid, in ascending cell order.
+/// Visits the neighbours of a cell on the grid, in ascending cell order.
 template <class Visit>
 void for_neighbours(Index n_lat, Index n_lon, Index cell, Visit visit) {
   const Index row = cell / n_lon;
@@ -192,7 +192,7 @@ Index PacificField::sea_near(double lat, double lon) const {
   return nearest;
 }
 
-/// Onto cells where currents are strong: westward at the equator, eastward at 25 degrees north.
+/// Targets have strong currents: westward at the equator, eastward at 25 degrees north.
 void PacificField::plant_teleconnections() {
   constexpr double source_lat[] = {-20, 0}, source_lon[] = {250, 165}, target_lat[] = {0, 25},
                    target_lon[] = {190, 215};
@@ -230,7 +230,7 @@ void PacificField::force() {
 
 void PacificField::advance() {
   constexpr double damping = 0.025;
-  // Smoothing, advection and diffusion take variance away: measured at 30 × 84 cells.
+  // Compensates the variance lost to smoothing, advection and diffusion: measured at 30 × 84 cells.
   constexpr double forcing_gain = 0.97;
   force();
   const double strength = spec_.anomaly * forcing_gain;
@@ -246,8 +246,7 @@ void PacificField::advance() {
     const bool west = col > 0 && !land_[c - 1];
     const bool east = col + 1 < n_lon_ && !land_[c + 1];
     const bool north = row + 1 < n_lat_ && !land_[c + static_cast<std::size_t>(n_lon_)];
-    // Lax–Wendroff has no numerical diffusion; beside coasts and edges, which nothing crosses, upwind is
-    // stable.
+    // Lax–Wendroff has no numerical diffusion. Upwind is stable next to coasts and edges, which have no flux.
     const bool open = south && west && east && north;
     const auto from = [&](bool sea, Index j, double inflow) {
       if (!sea) return;
@@ -260,7 +259,7 @@ void PacificField::advance() {
     from(north, i + n_lon_, -v_[c]);
     next_[c] = own + change + strength * forcing_[c];
   }
-  // Sources vary by themselves, too: their neighbours do not stand for them.
+  // Sources also vary by themselves, so that their neighbours cannot replace them.
   const Random own = source_random_.at(internal_step_);
   for (const Teleconnection& t : teleconnections_)
     next_[static_cast<std::size_t>(t.source)] += spec_.anomaly * own.normal(counter(t.source));
@@ -269,7 +268,7 @@ void PacificField::advance() {
                                                              anomaly_[static_cast<std::size_t>(t.target)]);
   std::swap(anomaly_, next_);
 
-  // A damped rotation that noise drives to unit variance.
+  // A damped rotation, driven by noise to unit variance.
   constexpr double decay = 0.98;
   const Random basin = basin_random_.at(internal_step_ + 1);
   const double angle = 2 * pi / spec_.period;
@@ -291,7 +290,7 @@ void PacificField::next(std::span<float> field) {
       field[c] = std::numeric_limits<float>::quiet_NaN();
       continue;
     }
-    // The cycle comes a month later in the east than in the west: it too travels.
+    // The cycle comes a month later in the east than in the west, so it travels, too.
     const double lag = pi / 6 * (longitude(i % n_lon_) - 123) / 168;
     const double seasonal = spec_.seasonal * latitude(i / n_lon_) / 30 * std::cos(month - lag - pi);
     double value = mean_[c] + seasonal + pattern_east_[c] * east_ + pattern_west_[c] * west_ + anomaly_[c];

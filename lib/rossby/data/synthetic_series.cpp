@@ -32,7 +32,7 @@ std::unique_ptr<SyntheticField> make_field(const SyntheticSeries& series) {
   return std::make_unique<PacificField>(spec);
 }
 
-/// "-20,250 to 0,190: 0.25; …", as positions of the cells' centres.
+/// Positions of the cells' centres and weights: "-20,250 to 0,190: 0.25; …".
 std::string teleconnections_text(const PacificField& field) {
   const auto place = [&](Index cell) {
     return fmt::format("{:g},{:g}", field.latitude(cell / field.n_lon()),
@@ -45,7 +45,7 @@ std::string teleconnections_text(const PacificField& field) {
   return text;
 }
 
-/// A grid of temperatures with its land, or a rod or plate of sensors with the edges that made it.
+/// A grid of temperatures with its land, or a rod or plate of sensors with the edges that generate it.
 SeriesLayout layout_of(const SyntheticSeries& series, const SyntheticField& field) {
   SeriesLayout layout;
   SeriesVariable variable;

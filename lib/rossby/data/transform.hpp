@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// A function of one value that makes skewed data more symmetric, z = f(x + offset), and its way back. The
-/// inverse of a symmetric forecast of z is a median of x; its mean is further up.
+/// A function of one value that makes skewed data more symmetric, z = f(x + offset), and its inverse. The
+/// inverse of a symmetric forecast of z is a median of x; the mean of x is larger.
 struct Transform {
   enum class Kind { none, sqrt, log, asinh };
   Kind kind = Kind::none;
@@ -24,7 +24,7 @@ struct Transform {
   }
 
   [[nodiscard]] bool on() const { return kind != Kind::none; }
-  /// Whether f is defined at x.
+  /// True if f is defined at x.
   [[nodiscard]] bool takes(double x) const {
     return kind == Kind::sqrt ? x + offset >= 0 : kind == Kind::log ? x + offset > 0 : true;
   }
@@ -41,10 +41,10 @@ struct Transform {
     }
     bug("a transform of a known kind");
   }
-  /// x of z; below the range of sqrt that of its end.
+  /// The inverse. Below the range of sqrt, the value at the end of the range.
   [[nodiscard]] double inverse(double z) const { return mean(z, 0); }
   /// E[f⁻¹(z + e)] − offset for a normal e of this variance: z² + v, exp(z + v/2), sinh(z)·exp(v/2). With
-  /// variance 0 the inverse.
+  /// variance 0, the inverse.
   [[nodiscard]] double mean(double z, double variance) const {
     switch (kind) {
       case Kind::none:

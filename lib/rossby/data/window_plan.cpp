@@ -7,14 +7,14 @@
 namespace rossby {
 namespace {
 
-/// Where part `part` of `parts` near-equal parts of `size` things begins.
+/// Beginning of part `part` when `size` items are cut into `parts` near-equal parts.
 Index part_begin(Index size, Index part, Index parts) {
   return size * part / parts;
 }
 
-/// Things are dealt to `parts` one by one, from the last part to the first and again: how many of `size` of
-/// them, which come after `earlier` others, go to the parts before `part`. Cuts at these places are as even
-/// for some things in a row as they are for all.
+/// Deals items to `parts` one by one, from the last part to the first, repeatedly. Returns how many of `size`
+/// items, after `earlier` others, go to the parts before `part`. Such cuts are as even for any run of items
+/// as for all items.
 Index dealt_before(Index earlier, Index size, Index part, Index parts) {
   const auto others = [&](Index count) {
     return count / parts * (parts - part) + std::min(count % parts, parts - part);
@@ -99,15 +99,15 @@ std::vector<Index> WindowPlan::runs() const {
   return firsts;
 }
 
-// The windows of a micro-batch, all groups together, do not depend on the number of groups any more than
-// those of the batch do. Every group has as many of each as any other has, and as many of one as of the next,
-// but for one.
+// Over all groups together, the windows of a micro-batch do not depend on the number of groups, as those of a
+// batch do not. Counts of a micro-batch differ by at most one between groups, and counts of a group by at
+// most one between micro-batches.
 void WindowPlan::add_micro_batch(Index index, int group, Index micro_batch,
                                  std::vector<Index>& starts) const {
   const Index a_batch = options_.batch / options_.lanes, pieces = options_.micro_batches;
   const bool global = options_.sampling == WindowSampling::global;
   const Index end = global ? 1 : (group + 1) * lanes_a_group_;
-  Index before = 0;  // windows that earlier lanes have in the batch
+  Index before = 0;  // windows of earlier lanes in the batch
   for (Index l = 0; l < end; ++l) {
     const Lane& lane = lanes_[static_cast<std::size_t>(l)];
     const Index begin = std::min(index * a_batch, lane.order.size());

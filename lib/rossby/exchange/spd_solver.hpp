@@ -20,8 +20,8 @@ class SpdSolver {
   [[nodiscard]] virtual Index rows_before(Index rows) const = 0;
   [[nodiscard]] virtual Index ranks() const = 0;
 
-  /// Finds x with ‖b − A·x‖ ≤ tolerance·‖b‖ (over all ranks), starting from and overwriting x, and returns
-  /// the number of iterations. Throws UserError on all ranks if it does not converge. Collective.
+  /// Finds x with ‖b − A·x‖ ≤ tolerance·‖b‖ (over all ranks) and returns the number of iterations. Throws
+  /// UserError on all ranks if it does not converge. Collective.
   virtual Index solve(const Apply& apply, std::span<const double> b, std::span<double> x,
                       double tolerance) const = 0;
 };
