@@ -30,7 +30,7 @@ Outcome Outcome::of_current_exception() {
 
 namespace {
 
-/// The number in the job of a rank of `comm`: what users know.
+/// Converts a rank of `comm` to the rank in the job, which users know.
 int rank_in_job(const Communicator& comm, int rank) {
   MPI_Group part = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
   MPI_Comm_group(comm.handle(), &part);
@@ -63,7 +63,7 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
   const int same = failed && message == outcome.message ? 1 : 0;
   int all_same = same;
   MPI_Allreduce(&same, &all_same, 1, MPI_INT, MPI_LAND, comm.handle());
-  // A group that has failed as a whole has named its rank.
+  // A group that failed as a whole has already named its rank.
   if (!all_same && !names_rank(message))
     message = fmt::format("rank {}: {}", rank_in_job(comm, lowest), message);
   if (head[0] == static_cast<int>(Outcome::Kind::user)) throw UserError(message);
@@ -76,7 +76,7 @@ std::string broadcast(const Communicator& comm, std::string text, int root) {
   auto size = static_cast<std::int64_t>(text.size());
   MPI_Bcast(&size, 1, MPI_INT64_T, root, comm.handle());
   text.resize(static_cast<std::size_t>(size));
-  constexpr std::int64_t most = 1 << 30;  // counts of MPI are 31 bits
+  constexpr std::int64_t most = 1 << 30;  // MPI counts have 31 bits
   for (std::int64_t at = 0; at < size; at += most)
     MPI_Bcast(text.data() + at, static_cast<int>(std::min(most, size - at)), MPI_CHAR, root, comm.handle());
   return text;

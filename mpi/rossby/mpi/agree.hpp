@@ -12,36 +12,36 @@
 
 namespace rossby {
 
-/// How one rank's share of a step ended.
+/// How a rank's share of a step ended.
 struct Outcome {
   enum class Kind { fine, user, bug };
   Kind kind = Kind::fine;
   std::string message;
 
-  /// What the exception now being handled means: UserError, running out of memory and refusals of the
-  /// operating system are the user's to mend; everything else is a bug.
+  /// Classifies the exception being handled. UserError, lack of memory and refusals of the operating system
+  /// are user errors; all others are bugs.
   static Outcome of_current_exception();
 };
 
-/// Collective. Returns if all ranks are fine; otherwise throws on every rank the error of the lowest failing
-/// rank, with "rank R: " before it unless all ranks failed with that same message. One allreduce of 4 bytes
-/// where nothing failed.
+/// Returns if all ranks are fine. Otherwise throws the error of the lowest failing rank on every rank,
+/// prefixed with "rank R: " unless all ranks failed with that same message. One allreduce of 4 bytes if
+/// nothing failed. Collective.
 void agree_on(const Communicator& comm, const Outcome& outcome);
 
-/// Collective. Returns if all ranks hold the same text; otherwise throws on every rank the same UserError,
-/// which names the lowest rank that differs from rank 0: "rank R: <what> is not the same as on rank 0". What
-/// every rank reads for itself (configuration, header of the data) goes through here before they rely on it.
+/// Returns if all ranks hold the same text. Otherwise throws the same UserError on every rank, naming the
+/// lowest rank that differs from rank 0: "rank R: <what> is not the same as on rank 0". Call it on everything
+/// that each rank reads for itself (configuration, header of the data), before use. Collective.
 void agree_same(const Communicator& comm, std::string_view text, std::string_view what);
-/// The same of a text's hash (TextHash).
+/// As above, on the hash of a text (TextHash).
 void agree_same(const Communicator& comm, std::uint64_t hash, std::string_view what);
 
-/// Collective: the text of rank `root`, on every rank.
+/// Returns the text of rank `root` on every rank. Collective.
 [[nodiscard]] std::string broadcast(const Communicator& comm, std::string text, int root = 0);
 
-/// Runs `work` on this rank and lets all ranks agree on its success before any of them throws: an error of
-/// one rank becomes the same UserError (or BugError) on all, never a hang. Returns what `work` returned.
-/// Collective, but `work` itself must not communicate: a rank that throws early would leave the others
-/// waiting inside it.
+/// Runs `work` on this rank, and lets all ranks agree on its success before any of them throws. An error of
+/// one rank becomes the same UserError (or BugError) on all, never a hang. Returns the result of `work`.
+/// Collective, but `work` itself must not communicate: if a rank throws early, the others would wait inside
+/// `work`.
 template <class Work>
 std::invoke_result_t<Work> agree(const Communicator& comm, Work&& work) {
   Outcome outcome;

@@ -14,7 +14,7 @@ AllgatherExchange::AllgatherExchange(const Communicator& comm, const RowPartitio
       owned_(partition.size(part)),
       first_(partition.begin(part)) {
   require(part == comm.rank() && partition.parts() == comm.size(), "parts of an exchange are the ranks");
-  // Contributions lie one behind the other: the offsets, not only the counts, must be ints for MPI.
+  // Contributions are contiguous: MPI needs not only counts but also offsets as ints.
   require(owned_ * comm.size() <= std::numeric_limits<int>::max() && rows_ <= std::numeric_limits<int>::max(),
           "row counts of a dense exchange fit into 31 bits");
   int next = 0;

@@ -10,21 +10,20 @@
 
 namespace rossby {
 
-/// The exchange of dense relations, where every node acts on every node. Its ghost space is *all positions*:
-/// ghosts() == n, ghost row p is the node at Position p of the partition, this rank's own rows among them. (A
-/// product with a dense block (owned, n) in position order then reads one array.)
+/// The exchange of dense relations, in which every node acts on every node. Its ghosts are *all positions*:
+/// ghosts() == n, and ghost row p is the node at Position p of the partition, this rank's own rows included.
+/// (A product with a dense block (owned, n) in position order then reads one array.)
 ///
-/// gather is MPI_Iallgatherv. scatter_add, its adjoint, is a reduce-scatter in a fixed order: each rank sends
-/// every other rank the gradients of that rank's rows (MPI_Ialltoallv: the volume of a ring reduce-scatter),
-/// and the owner adds them up in rank order, its own among them, so the result does not depend on the
-/// library's algorithm. Memory: P·owned packed rows for the scatter, owned packed rows for a gather of
-/// strided data.
+/// gather is MPI_Iallgatherv. Its adjoint, scatter_add, is a reduce-scatter in a fixed order. Each rank sends
+/// every other rank the gradients of that rank's rows (MPI_Ialltoallv: the volume of a ring reduce-scatter).
+/// The owner adds them in rank order, its own included, so that the result does not depend on the library's
+/// algorithm. Memory: P·owned packed rows for the scatter, owned packed rows for a gather of strided data.
 ///
-/// Counts of messages are of what leaves a rank: its rows to each of the P − 1 others (gather), each other
-/// rank's rows (scatter); empty blocks send nothing.
+/// Message counts include what leaves a rank: its rows to each of the P − 1 others (gather), each other
+/// rank's rows (scatter). Empty blocks send nothing.
 class AllgatherExchange final : public Exchange {
  public:
-  /// `comm`'s ranks are the parts of `partition`; part = comm.rank(). Collective.
+  /// The ranks of `comm` are the parts of `partition`; part = comm.rank(). Collective.
   AllgatherExchange(const Communicator& comm, const RowPartition& partition, int part);
   AllgatherExchange(const AllgatherExchange&) = delete;
   AllgatherExchange& operator=(const AllgatherExchange&) = delete;
@@ -61,17 +60,17 @@ class AllgatherExchange final : public Exchange {
   Index rows_ = 0;
   Index owned_ = 0;
   Index first_ = 0;               // this rank's first position
-  std::vector<int> counts_;       // rows of each part
-  std::vector<int> begins_;       // first position of each part
-  std::vector<int> to_others_;    // counts_, own entry 0
-  std::vector<int> from_others_;  // owned for every other rank that can send
-  std::vector<int> from_begins_;  // where each contribution starts, in rows
+  std::vector<int> counts_;       // rows by part
+  std::vector<int> begins_;       // first position by part
+  std::vector<int> to_others_;    // counts_, with 0 for this rank
+  std::vector<int> from_others_;  // `owned` for every other rank with rows
+  std::vector<int> from_begins_;  // beginning of each contribution, in rows
   UnitTypes types_;
   Buffer<std::byte> staging_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   Under way_ = Under::nothing;
   bool is_double_ = false;
-  NodeView<float> owned_float_;  // where a scatter adds, and this rank's own contribution to it
+  NodeView<float> owned_float_;  // target of a scatter, and its local contribution
   NodeView<double> owned_double_;
   const void* own_ = nullptr;
   Traffic sent_;

@@ -52,7 +52,7 @@ std::vector<double> find_centers(const Communicator& comm, const SeriesFile& fil
   std::vector<double> centers(static_cast<std::size_t>(domain.nodes()) * m, 0.0);
   for (std::size_t k = 0; k < loss.first.size(); ++k)
     if (wanted[k % m]) centers[begin * m + k] = loss.first[k];
-  reducer.sum(std::span<double>(centers));  // each from one rank: exact
+  reducer.sum(std::span<double>(centers));  // exact: each value comes from one rank
   for (std::size_t f = 0; f < m; ++f) {
     double worst[] = {loss.level[f], loss.spread[f] > 0 ? -loss.spread[f] : -1e300, loss.spacing[f]};
     reducer.max(worst);

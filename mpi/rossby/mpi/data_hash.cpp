@@ -20,15 +20,15 @@ using state::mix;
 
 std::uint64_t bits(double value) {
   return std::bit_cast<std::uint64_t>(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN()
-                                                        : value + 0.0);  // one NaN, one zero
+                                                        : value + 0.0);  // one NaN, and no −0
 }
 
-/// Σ over this rank's values of each step that is trained on, of the others, and of what has no steps: order
-/// does not matter.
+/// Sums of hashes over this rank's values, in any order: for each training step, for the other steps, and for
+/// values without steps.
 struct Sums {
   std::vector<std::uint64_t> training;
   std::uint64_t other = 0, fixed = 0;
-  std::vector<double> value, count;  // of the steps that are trained on
+  std::vector<double> value, count;  // by training step
 };
 
 void add_values(std::span<const float> values, double& sum, double& count) {
@@ -47,7 +47,7 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
   sums.count.assign(trained_on.size(), 0);
   const Index m = domain.info.features;
   const InputVariables& inputs = domain.inputs;
-  // Of an input or a fixed value: numbered apart from the values that are forecast.
+  // Hash of an input or a static value, distinct from the hashes of forecast values.
   const auto further = [&](std::uint64_t kind, Index place, double value) {
     return mix(mix(mix(kind) + static_cast<std::uint64_t>(place) + 1) + bits(value));
   };
@@ -69,7 +69,7 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
       for (const GlobalRow node : domain.rows)
         for (Index f = 0, c = known ? inputs.known : inputs.past; f < c; ++f)
           sum += further(known ? 2 : 1, (t * domain.nodes() + node.value) * c + f, *x++);
-    // Once: by the one of the ranks with these rows that has the first step that is trained on.
+    // Only once: among the ranks with these rows, by the one with the first training step.
     if (trained_on.empty() || t != trained_on.front()) continue;
     const double* fixed = domain.fixed.data();
     for (const GlobalRow node : domain.rows)
@@ -96,7 +96,7 @@ std::uint64_t edges_hash(const Communicator& comm, const Config& config, const D
   return sum;
 }
 
-/// 16 hex digits of sums over values and edges, and of all that every rank knows.
+/// 16 hex digits from sums over values and edges, and from what every rank knows.
 std::string text_of(std::uint64_t sum, const TextHash& header) {
   return fmt::format("{:016x}", mix(sum) ^ header.value());
 }
@@ -160,7 +160,7 @@ DataHash data_hash(const Communicator& comm, const Config& config, const Domain&
   all.add("; ");
   all.add_list(domain.info.time.values());
   add_nodes(all, domain);
-  // A longer file may count its time from another day, in other units.
+  // A longer file may count time from another day, in other units.
   TextHash training, frame;
   for (TextHash* hash : {&training, &frame}) {
     hash->add_format("{} x {}, {}; ", domain.info.n_lat, domain.info.n_lon, domain.info.features);

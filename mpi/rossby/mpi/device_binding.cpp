@@ -37,7 +37,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// What each rank of a host takes: the numbers in its own list.
+/// The GPU of each rank on a host, as index into its own list.
 std::vector<std::size_t> take_in_turn(const std::vector<std::vector<std::string>>& seen,
                                       std::map<std::string, int>& ranks_on) {
   std::vector<std::size_t> taken;
@@ -56,7 +56,7 @@ DeviceBinding bind_devices(const Communicator& comm, std::span<const SeenDevice>
   require(!seen.empty(), "a rank sees a GPU");
   const int rank = rank_on_host(comm), ranks = ranks_on_host(comm);
   if (comm.is_pretended() || comm.alone_ranks() > 0) {
-    // Nobody to ask what they see: the same.
+    // Pretended ranks cannot be asked; assume that they see the same GPUs.
     const int count = static_cast<int>(seen.size()), device = rank % count;
     const int shared = (ranks - device + count - 1) / count;
     return {device, shared, (ranks + count - 1) / count, {{seen[static_cast<std::size_t>(device)].name, 1}}};
@@ -76,7 +76,7 @@ DeviceBinding bind_devices(const Communicator& comm, std::span<const SeenDevice>
   const std::string& mine = of_ranks[me][taken[me]];
   DeviceBinding binding{static_cast<int>(taken[me]), ranks_on.at(mine), 1, {}};
   MPI_Allreduce(&binding.ranks, &binding.most, 1, MPI_INT, MPI_MAX, comm.handle());
-  bool first = true;  // of those that share it: it counts once
+  bool first = true;  // the first of the ranks that share it counts it
   for (std::size_t q = 0; q < me; ++q) first = first && of_ranks[q][taken[q]] != mine;
   for (const std::string& name : gather_texts(comm.handle(), first ? seen[taken[me]].name : std::string()))
     if (!name.empty()) ++binding.kinds[name];

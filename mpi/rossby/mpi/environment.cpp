@@ -149,18 +149,17 @@ Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::unc
   char** arguments = words;
   int count = 3;
   if (PetscInitialize(&count, &arguments, nullptr, nullptr) != 0) abort_all("PETSc does not start");
-  // Error codes come back to the caller, who turns them into one line, instead of a trace on every rank's
-  // console.
+  // Return error codes to the caller, who reports them in one line, instead of a trace from every rank.
   if (PetscPushErrorHandler(PetscReturnErrorHandler, nullptr) != 0) abort_all("PETSc does not start");
 }
 
 namespace {
 
-/// Open MPI and PMIx unload their plugins while they end, and their progress threads were seen to come back
-/// into one (a segmentation fault after all work was done). What is loaded stays mapped instead.
+/// Open MPI and PMIx unload their plugins when they end. Their progress threads were seen to return into an
+/// unloaded plugin (a segmentation fault after all work was done). Loaded libraries therefore stay mapped.
 void keep_libraries_mapped() {
 #if defined(__linux__)
-  std::vector<std::string> names;  // dlopen must not be called from within
+  std::vector<std::string> names;  // collected first, because dl_iterate_phdr's callback must not call dlopen
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* to) {
         if (info->dlpi_name && *info->dlpi_name)
@@ -220,7 +219,7 @@ bool Ending::all_come(double seconds) {
   while (MPI_Test(&request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there == 0) {
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (passed > seconds && (passed > 1.5 * seconds || !hears())) return false;
-    // Not at once: where all come there is nothing to tell.
+    // Not at once: if all ranks come, there is nothing to report.
     if (!told && passed > seconds / 4)
       for (int higher = rank + 1; higher < size; ++higher) {
         MPI_Request message = MPI_REQUEST_NULL;
@@ -232,7 +231,7 @@ bool Ending::all_come(double seconds) {
   }
   came_ = there != 0;
   if (!came_) return false;
-  MPI_Barrier(comm_);  // what others sent while they waited is there: nothing is left when this is freed
+  MPI_Barrier(comm_);  // messages of waiting ranks have arrived, so none is left when comm_ is freed
   while (hears()) MPI_Recv(nullptr, 0, MPI_CHAR, MPI_ANY_SOURCE, 0, comm_, MPI_STATUS_IGNORE);
   return true;
 }
@@ -243,7 +242,7 @@ void end_unless_all_come(const Communicator& comm, std::string_view message, dou
 
 void end_out_of_memory(const Communicator& comm) {
   constexpr const char* message = "out of memory. Use more ranks or a smaller problem";
-  constexpr double seconds = 3;  // ranks that lack memory find out at the same call
+  constexpr double seconds = 3;  // ranks that lack memory fail in the same call
   end_unless_all_come(comm, message, seconds);
   throw UserError(message);
 }
@@ -273,7 +272,7 @@ std::string launcher_mismatch(int ranks) {
 
 namespace {
 
-/// mpirun of Open MPI 4 tells its ranks their command; srun does not.
+/// True under mpirun of Open MPI 4, which passes its ranks their command; srun does not.
 bool by_mpirun() {
   return std::getenv("OMPI_COMMAND") != nullptr;
 }
@@ -304,7 +303,7 @@ void abort_all(std::string_view message) {
   std::fprintf(stderr, "rossby: %s%.*s\n", of.c_str(), static_cast<int>(message.size()), message.data());
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, 1);
-  std::abort();  // MPI_Abort does not return; the compiler does not know it
+  std::abort();  // MPI_Abort does not return, but is not declared so
 }
 
 }  // namespace rossby

@@ -8,9 +8,9 @@
 
 namespace rossby {
 
-/// Brings one value a (owned row, column) of every rank to rank 0 in global row order: local (owned, columns)
-/// → (n, columns) on rank 0, empty elsewhere. For what one process writes, such as a forecast of a few steps.
-/// Collective.
+/// Gathers one value per (owned row, column) of every rank on rank 0, in global row order: local (owned,
+/// columns) → (n, columns) on rank 0, empty elsewhere. For output of one process, such as a forecast of a few
+/// steps. Collective.
 [[nodiscard]] std::vector<float> gather_nodes(const Communicator& comm, const RowPartition& partition,
                                               std::span<const float> owned, Index columns);
 

@@ -22,7 +22,7 @@ extern "C" void SCOTCH_randomReset(void);
 namespace rossby {
 namespace {
 
-/// Both directions of an edge, by the owned end: (local row, global neighbour), sorted, once each, without
+/// Both directions of each edge, by the owned end: (local row, global neighbour), sorted, once each, without
 /// loops.
 using Neighbours = std::vector<std::pair<PetscInt, PetscInt>>;
 
@@ -72,7 +72,7 @@ T* petsc_array(std::size_t count) {
   return memory;
 }
 
-/// The pattern as PETSc's adjacency matrix, which takes the arrays over.
+/// The pattern as PETSc's adjacency matrix, which takes ownership of the arrays.
 Mat adjacency(const Communicator& comm, const Neighbours& pairs, Index owned, Index rows) {
   auto* ptr = petsc_array<PetscInt>(static_cast<std::size_t>(owned) + 1);
   auto* column = petsc_array<PetscInt>(pairs.size());
@@ -90,7 +90,7 @@ Mat adjacency(const Communicator& comm, const Neighbours& pairs, Index owned, In
   return matrix;
 }
 
-/// Costs as the whole numbers PT-Scotch takes: at least 1, and about 2^30 all together at most.
+/// Converts costs to integers for PT-Scotch: each at least 1, about 2^30 in total at most.
 PetscInt* whole_weights(std::span<const double> weights, Index begin, Index end) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   const double budget = std::min(0x1.0p30, 1e4 * static_cast<double>(weights.size()));
@@ -101,7 +101,7 @@ PetscInt* whole_weights(std::span<const double> weights, Index begin, Index end)
   return whole;
 }
 
-/// Owners of this rank's rows.
+/// Returns the owners of this rank's rows.
 std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index owned, int parts,
                                      PetscInt* weights) {
   const Wait wait(comm, "a graph partition (PT-Scotch)");
@@ -112,7 +112,7 @@ std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index
   check_petsc(MatPartitioningSetNParts(partitioning, parts), "MatPartitioningSetNParts");
   if (weights)
     check_petsc(MatPartitioningSetVertexWeights(partitioning, weights), "MatPartitioningSetVertexWeights");
-  SCOTCH_randomReset();  // or a second partition in one process would go on with the first one's numbers
+  SCOTCH_randomReset();  // or a second partition would continue the first one's random numbers
   IS owners = nullptr;
   check_petsc(MatPartitioningApply(partitioning, &owners), "MatPartitioningApply");
   const PetscInt* values = nullptr;
@@ -139,7 +139,7 @@ std::vector<int> gather_owners(const Communicator& comm, const std::vector<int>&
   return all;
 }
 
-/// Owners of the rows [begin, end) of this rank.
+/// Returns the owners of this rank's rows [begin, end).
 std::vector<int> owners_of(const Communicator& comm, const Neighbours& pairs, Index begin, Index end,
                            int parts, std::span<const double> weights, Index rows) {
   const bool weighted = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
@@ -150,8 +150,8 @@ std::vector<int> owners_of(const Communicator& comm, const Neighbours& pairs, In
   return owners;
 }
 
-/// By rank 0 alone: a small graph's parts do not depend on how many ranks work on them, and a plan that one
-/// process makes knows them.
+/// Partitions on rank 0 alone. The parts of a small graph then do not depend on the number of ranks, and a
+/// plan in one process knows them.
 std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, Index begin, int parts,
                                     std::span<const double> weights, Index rows) {
   if (comm.size() > 1) {
@@ -165,7 +165,7 @@ std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, 
     pairs.clear();
     for (const auto& letter : MpiMailbox(comm).swap(std::move(letters))) add_pairs(letter, pairs);
   }
-  // The others would wait for ever for a rank that fails alone.
+  // If rank 0 failed alone, the others would wait forever.
   std::string text = agree(comm, [&] {
     std::string bytes;
     if (comm.rank() != 0) return bytes;
@@ -184,7 +184,7 @@ std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, 
 
 RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_edges,
                              const RowPartition& blocks, int parts, std::span<const double> weights) {
-  constexpr Index few_rows = 100'000;  // one rank cuts them within a second
+  constexpr Index few_rows = 100'000;  // one rank partitions them within a second
   const Index begin = blocks.begin(comm.rank());
   const Index end = blocks.end(comm.rank());
   agree(comm, [&] {

@@ -10,7 +10,7 @@
 
 namespace rossby {
 
-/// An HDF5 identifier that is closed by `Close` when it goes out of scope. Negative: none.
+/// Owns an HDF5 identifier and closes it with `Close`. Negative: none.
 template <herr_t (*Close)(hid_t)>
 class Hdf5Handle {
  public:
@@ -27,7 +27,7 @@ class Hdf5Handle {
 
   [[nodiscard]] bool valid() const { return id_ >= 0; }
   operator hid_t() const { return id_; }
-  /// Closes now; false where HDF5 reports an error (what was buffered may not have reached the disk).
+  /// Closes now. Returns false if HDF5 reports an error (buffered data may not have reached the disk).
   bool close() {
     if (id_ < 0) return true;
     return Close(std::exchange(id_, H5I_INVALID_HID)) >= 0;
@@ -46,7 +46,7 @@ using Hdf5Attribute = Hdf5Handle<H5Aclose>;
 using Hdf5Type = Hdf5Handle<H5Tclose>;
 using Hdf5Properties = Hdf5Handle<H5Pclose>;
 
-/// Keeps HDF5 from printing its error stack while it lives: callers turn error codes into one line.
+/// Suppresses HDF5's error stack during its lifetime, because callers report error codes in one line.
 class QuietHdf5 {
  public:
   QuietHdf5() {

@@ -97,7 +97,7 @@ void release_unused_memory() {
 
 void forget_peak_resident() {
   release_unused_memory();
-  // Linux: proc(5), clear_refs. Elsewhere the peak stays.
+  // Linux: proc(5), clear_refs. Elsewhere the peak remains.
   if (std::FILE* file = std::fopen("/proc/self/clear_refs", "w")) {
     (void)std::fputs("5", file);
     (void)std::fclose(file);

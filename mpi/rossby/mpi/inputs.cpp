@@ -31,7 +31,8 @@ std::vector<Index> file_nodes_of_rows(const Domain& domain) {
   return nodes;
 }
 
-/// Values of `series` at steps, each step's behind `first` of its `width` values in `out`.
+/// Reads values of `series` at steps. In `out`, each step has `width` values, and the values read begin at
+/// `first`.
 void read_part(const SeriesInfo& series, const Domain& domain, std::span<const Index> steps, Index first,
                Index width, std::span<float> out) {
   constexpr Index piece = Index{1} << 18;  // values at once
@@ -53,7 +54,7 @@ void read_part(const SeriesInfo& series, const Domain& domain, std::span<const I
   }
 }
 
-/// The place in `axis` of each stamp of `times`. Throws UserError if one is not there.
+/// The index in `axis` of each stamp of `times`. Throws UserError if a stamp is missing.
 std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const std::string& path) {
   const auto days = [](const TimeAxis& of) {
     const std::string& name = of.calendar();
@@ -86,7 +87,7 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
   return places;
 }
 
-/// The file node of `other` that each of these file nodes of the series is.
+/// The file nodes of `other` that correspond to these file nodes of the series.
 std::vector<Index> match_nodes_of(const SeriesInfo& other, const SeriesInfo& series,
                                   std::vector<Index> nodes) {
   const auto refuse = [&](const std::string& why) {
@@ -174,7 +175,7 @@ InputVariables input_variables(const Communicator& comm, const Config& config) {
   std::vector<std::string> all = agree(comm, [&] { return forecast_variables(config); });
   const std::size_t targets = all.size();
   all.insert(all.end(), names.begin(), names.end());
-  // data.null_value is not of inputs: a 0 may be one of them, and mean something.
+  // data.null_value does not apply to inputs, because 0 may be a valid input.
   inputs.series = open_variables(comm, config, all, {}).info().of_variables(targets, names.size());
   for (auto* of_nodes : {&inputs.series.node_lat, &inputs.series.node_lon}) release(*of_nodes);
   release(inputs.series.node_labels);
@@ -235,8 +236,8 @@ void read_with_inputs(const Communicator& comm, const Config& config, const Doma
   const auto rows = static_cast<Index>(domain.rows.size());
   const Index m = domain.info.features, width = rows * (m + inputs.channels());
   require(std::ssize(out) == std::ssize(steps) * width, "room for the steps that are read");
-  // The target by itself: what is subtracted from it before it becomes float32 is known to read_steps.
-  constexpr Index piece = Index{1} << 22;  // values of a rank at once, about: the same steps on all ranks
+  // Read the target separately: read_steps subtracts the centers before the conversion to float32.
+  constexpr Index piece = Index{1} << 22;  // values per rank at once, roughly; the same steps on all ranks
   const auto most = static_cast<std::size_t>(
       std::max<Index>(1, piece / std::max<Index>(1, domain.nodes() / comm.size() * m)));
   std::vector<float> target;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr PetscInt most_iterations = 2000;
 
-/// What the shell matrix knows: its product, and what went wrong in one.
+/// Context of the shell matrix: its product, and an exception thrown by one.
 struct Product {
   const SpdSolver::Apply* apply = nullptr;
   std::exception_ptr failure;
 };
 
-// PETSc is C: an exception does not pass through it.
+// PETSc is C: exceptions must not pass through it.
 PetscErrorCode multiply_shell(Mat matrix, Vec x, Vec y) {
   void* context = nullptr;
   PetscErrorCode code = MatShellGetContext(matrix, &context);
@@ -66,14 +66,14 @@ Index KspSolver::rows_before(Index rows) const {
   std::int64_t before = 0;
   const Wait wait(comm_, "the rows of other ranks (exscan)");
   MPI_Exscan(&rows, &before, 1, MPI_INT64_T, MPI_SUM, comm_.handle());
-  return comm_.rank() == 0 ? 0 : before;  // rank 0's is not defined
+  return comm_.rank() == 0 ? 0 : before;  // MPI leaves rank 0's undefined
 }
 
 Index KspSolver::solve(const Apply& apply, std::span<const double> b, std::span<double> x,
                        double tolerance) const {
   require(b.size() == x.size(), "a solution has the size of the right-hand side");
   std::int64_t all = static_cast<std::int64_t>(b.size());
-  // PETSc sums over ranks in here; each product moves on what the watchdog sees.
+  // PETSc sums over ranks inside. Each product shows the watchdog progress.
   const Wait wait(comm_, "conjugate gradients");
   MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT64_T, MPI_SUM, comm_.handle());
   require(all <= std::numeric_limits<PetscInt>::max(), "unknowns fit PETSc's numbers");

@@ -5,8 +5,8 @@
 
 namespace rossby {
 
-/// Conjugate gradients without a preconditioner by PETSc's KSP, on a shell matrix: the matrix is never
-/// stored. Options that are given to PETSc have no say in it.
+/// Conjugate gradients without preconditioner, by PETSc's KSP on a shell matrix: the matrix is never stored.
+/// PETSc options have no effect on it.
 class KspSolver final : public SpdSolver {
  public:
   explicit KspSolver(const Communicator& comm) : comm_(comm) {}

@@ -4,8 +4,8 @@
 
 namespace rossby {
 
-/// "Open MPI 4.1.4, PETSc 3.18.5, HDF5 1.10.8": the libraries this room was built against or runs on. May be
-/// called before MPI is started.
+/// Versions of the libraries that this room was built with or runs on: "Open MPI 4.1.4, PETSc 3.18.5, HDF5
+/// 1.10.8". May be called before MPI starts.
 [[nodiscard]] std::string library_versions();
 
 }  // namespace rossby

@@ -26,7 +26,7 @@ std::vector<std::vector<std::byte>> MpiMailbox::swap(std::vector<std::vector<std
   const auto me = static_cast<std::size_t>(comm_.rank());
   received[me] = std::move(letters[me]);
 
-  // Messages between two ranks arrive in the order they were sent, so the pieces of a letter need no numbers.
+  // MPI keeps the order of messages between two ranks, so pieces need no numbers.
   std::vector<MPI_Request> requests;
   const auto each_piece = [&](std::vector<std::byte>& letter, auto&& call) {
     for (std::size_t at = 0; at < letter.size(); at += piece_) {

@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// All-to-all messages of any size. Part = rank of the communicator. Letters go out in pieces of at most
-/// `piece` bytes, so counts never pass 31 bits. Empty letters are not sent.
+/// All-to-all messages of any size. Part = rank of the communicator. Messages are sent in pieces of at most
+/// `piece` bytes, so that counts fit into 31 bits. Empty messages are not sent.
 class MpiMailbox final : public Mailbox {
  public:
   explicit MpiMailbox(const Communicator& comm, std::size_t piece = std::size_t{1} << 26);

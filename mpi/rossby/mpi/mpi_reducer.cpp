@@ -9,7 +9,7 @@
 namespace rossby {
 namespace {
 
-/// MPI_MAX leaves open what a NaN does; ranks that disagreed on it would part ways.
+/// MPI_MAX leaves the result for NaN open. Ranks with different results would diverge.
 void max_or_nan(void* in, void* inout, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const double*>(in);
   auto* b = static_cast<double*>(inout);

@@ -9,8 +9,9 @@
 namespace rossby {
 
 /// Sums over the ranks of a communicator by MPI_Allreduce and MPI_Iallreduce. NaN wins every maximum, on
-/// every rank. `sent` counts a call as one message with this rank's values, since the library chooses the
-/// algorithm; ordered_sum, which sends them to every other rank, as P − 1. Nothing is counted on one rank.
+/// every rank. `sent` counts a call as one message with this rank's values, because the library chooses the
+/// algorithm. It counts ordered_sum as P − 1 messages, because each rank sends its values to every other.
+/// Nothing is counted on one rank.
 class MpiReducer final : public Reducer {
  public:
   explicit MpiReducer(const Communicator& comm);

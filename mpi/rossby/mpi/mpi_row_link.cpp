@@ -11,7 +11,7 @@ namespace {
 
 constexpr Index piece = std::numeric_limits<int>::max();
 
-/// One message whatever its size: MPI counts in ints.
+/// Type and count of one message of any size, because MPI counts are ints.
 MPI_Datatype bytes_of(std::size_t size, int& count) {
   const auto whole = static_cast<Index>(size);
   if (whole <= piece) {

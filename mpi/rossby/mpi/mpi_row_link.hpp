@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// Between ranks with one row block (ProcessGrid::time() or stages()), by non-blocking sends. Copies are held
-/// until they have left.
+/// Connects ranks with one row block (ProcessGrid::time() or stages()), by non-blocking sends. Keeps copies
+/// until they have been sent.
 class MpiRowLink final : public RowLink {
  public:
   explicit MpiRowLink(const Communicator& ranks) : comm_(ranks.duplicate()) {}
@@ -27,7 +27,7 @@ class MpiRowLink final : public RowLink {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   Communicator comm_;
-  std::deque<Message> open_;  // in the order of sending
+  std::deque<Message> open_;  // in sending order
   std::vector<std::vector<std::byte>> spare_;
   Traffic sent_;
 };

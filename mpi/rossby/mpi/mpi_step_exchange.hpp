@@ -9,12 +9,12 @@
 
 namespace rossby {
 
-/// Steps between groups by point-to-point messages; group = rank of the communicator. Received in place, sent
-/// from one packed buffer. Counts of a message stay below 2³¹ steps of `width` floats.
+/// Moves steps between groups by point-to-point messages; group = rank of the communicator. Receives in
+/// place, sends from one packed buffer. A message has fewer than 2³¹ steps of `width` floats.
 class MpiStepExchange final : public StepExchange {
  public:
-  /// `comm` joins the ranks that own the same rows, one a group. Collective: it gets a message space of its
-  /// own.
+  /// `comm` connects the ranks that own the same rows, one per group. Collective: creates a separate message
+  /// space.
   explicit MpiStepExchange(const Communicator& comm) : comm_(comm.duplicate()) {}
   ~MpiStepExchange() override;
   MpiStepExchange(const MpiStepExchange&) = delete;

@@ -13,13 +13,12 @@
 
 namespace rossby {
 
-/// Ghost rows from GPU to GPU: packed by a kernel, sent in one group of messages while interior rows are
-/// computed. Gradients come back the same way and are added in an order that the ranks alone decide. Data of
-/// the host go through `host`, an exchange of the same ghosts.
+/// Sends ghost rows between GPUs: a kernel packs them, and one group of messages carries them while interior
+/// rows are computed. Gradients return in the same way, and are summed in an order that depends only on the
+/// ranks. Host data go through `host`, an exchange of the same ghosts.
 class NcclExchange final : public Exchange {
  public:
-  /// `ghosts`: ascending; rows of this rank may be among them (dense relations gather all positions).
-  /// Collective.
+  /// `ghosts`: ascending; may include rows of this rank (dense relations gather all positions). Collective.
   NcclExchange(const Communicator& comm, NcclLink& link, const Exec& exec, Exchange& host,
                const RowPartition& partition, const GhostList& ghosts);
 
@@ -63,7 +62,7 @@ class NcclExchange final : public Exchange {
   Traffic sent_;
 };
 
-/// Sums over ranks of arrays on GPUs; those of the host go through `host`.
+/// Sums GPU arrays over ranks; host arrays go through `host`.
 class NcclReducer final : public Reducer {
  public:
   NcclReducer(NcclLink& link, Reducer& host) : link_(&link), host_(&host) {}

@@ -24,7 +24,7 @@ NcclLink::NcclLink(const Communicator& comm, Device& device, const NcclApi* api)
   try {
     agree(comm, [&] { check(api_->comm_init(&comm_, ranks_, id, rank_), "joining the other ranks"); });
   } catch (...) {
-    // A communicator that lacks a rank is not taken down in good order: that may wait for it.
+    // Abort a communicator that lacks a rank, because an orderly destruction may wait for that rank.
     if (comm_) (void)api_->comm_abort(comm_);
     throw;
   }
@@ -32,7 +32,7 @@ NcclLink::NcclLink(const Communicator& comm, Device& device, const NcclApi* api)
 
 NcclLink::~NcclLink() {
   if (!comm_) return;
-  // A rank that fails alone does not wait for the others here.
+  // A rank that fails alone must not wait for the others here.
   (void)(std::uncaught_exceptions() > 0 ? api_->comm_abort(comm_) : api_->comm_destroy(comm_));
 }
 

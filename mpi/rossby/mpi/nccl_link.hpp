@@ -9,11 +9,10 @@
 
 namespace rossby {
 
-/// Ranks that reach each other's GPUs through NCCL, one GPU each. All that travels goes through the device's
-/// second queue.
+/// Connects ranks with one GPU each through NCCL. All messages use the device's second queue.
 class NcclLink {
  public:
-  /// Throws the same UserError on all ranks where one of them cannot join. Collective.
+  /// Throws the same UserError on all ranks if one of them cannot join. Collective.
   NcclLink(const Communicator& comm, Device& device, const NcclApi* api = nccl_library());
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
@@ -23,7 +22,7 @@ class NcclLink {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
 
-  /// Messages between begin and end go together.
+  /// Messages between begin and end are sent together.
   void begin();
   void send(const void* from, std::size_t bytes, int peer);
   void receive(void* to, std::size_t bytes, int peer);
@@ -40,7 +39,8 @@ class NcclLink {
   void* comm_ = nullptr;
 };
 
-/// A link of all ranks, or null, and `why`, where NCCL does not start on one of them. Collective.
+/// Returns a link of all ranks; null if NCCL does not start on one of them, with the reason in `why`.
+/// Collective.
 [[nodiscard]] std::shared_ptr<NcclLink> try_nccl(const Communicator& comm, Device& device, std::string& why,
                                                  const NcclApi* api = nccl_library());
 

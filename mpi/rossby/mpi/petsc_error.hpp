@@ -10,7 +10,7 @@
 
 namespace rossby {
 
-/// Turns an error code of PETSc into a BugError that names the call.
+/// Throws a BugError with the call if PETSc returns an error code.
 inline void check_petsc(PetscErrorCode code, std::string_view call) {
   if (code == 0) [[likely]]
     return;

@@ -28,10 +28,10 @@ void check_arguments(const Communicator& comm, const RowPartition& partition, in
           "ghosts are positions owned elsewhere");
 }
 
-/// What this rank sends and from where it receives.
+/// The rows that this rank sends, and the sources of its ghosts.
 struct Pattern {
   std::vector<LocalColumn> send_rows;
-  std::vector<PetscSFNode> source;  // of each ghost: owner, place in the owner's send rows
+  std::vector<PetscSFNode> source;  // per ghost: owner, index in the owner's send rows
 };
 
 Pattern build_pattern(const Communicator& comm, const RowPartition& partition, const GhostList& ghosts) {
@@ -50,7 +50,7 @@ Pattern build_pattern(const Communicator& comm, const RowPartition& partition, c
   }
   const auto requests = mailbox.swap(std::move(wanted));
 
-  // A receiver's rows start where those of the receivers before it end: it is told where.
+  // A receiver's rows start after those of earlier receivers. Tell it the start.
   std::vector<std::vector<std::byte>> starts(parts);
   for (std::size_t p = 0; p < parts; ++p) {
     const std::size_t count = requests[p].size() / sizeof(LocalColumn);

@@ -13,18 +13,18 @@ struct _p_PetscSF;
 
 namespace rossby {
 
-/// Halo exchange of sparse relations over PETSc's star forest (PetscSF): only rows that entries name travel,
-/// one message a pair of neighbouring ranks and direction.
+/// Halo exchange of sparse relations with PETSc's star forest (PetscSF). Only rows that entries refer to
+/// travel, in one message per direction and pair of neighbouring ranks.
 ///
-/// The roots of the forest are the rows this rank sends, packed and grouped by receiver (a row needed by two
-/// ranks is there twice), so that every root has one leaf: a gather is PetscSFBcast, and a scatter_add is
-/// PetscSFReduce with MPI_REPLACE into the same buffer, which is then added to the owned rows receiver by
-/// receiver in rank order. No sum depends on the order in which messages arrive, and PETSc needs to pack
-/// nothing itself.
+/// The roots of the forest are the rows that this rank sends, packed and grouped by receiver; a row for two
+/// ranks appears twice. Every root thus has one leaf. A gather is PetscSFBcast. A scatter_add is
+/// PetscSFReduce with MPI_REPLACE into the same buffer, which is then added to the owned rows, receiver by
+/// receiver in rank order. No sum depends on the arrival order of messages, and PETSc need not pack anything
+/// itself.
 class PetscExchange final : public Exchange {
  public:
   /// Collective over `comm`, whose ranks are the parts of `partition`; part = comm.rank(). `ghosts`:
-  /// positions owned elsewhere, ascending; ghost g of the exchange is ghosts[g].
+  /// positions owned by other ranks, ascending; ghost g of the exchange is ghosts[g].
   PetscExchange(const Communicator& comm, const RowPartition& partition, int part, const GhostList& ghosts);
   PetscExchange(const PetscExchange&) = delete;
   PetscExchange& operator=(const PetscExchange&) = delete;
@@ -44,20 +44,20 @@ class PetscExchange final : public Exchange {
   [[nodiscard]] Traffic gather_cost(Index row_bytes) const override;
   [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override;
 
-  /// Ranks this rank sends rows to, and ranks it receives rows from.
+  /// Numbers of ranks that get rows from this one, and that send rows to it.
   [[nodiscard]] Index receivers() const { return receivers_; }
   [[nodiscard]] Index senders() const { return senders_; }
 
  private:
   enum class Under { nothing, gather, scatter };
-  /// What the end of an operation needs from its begin.
+  /// State of an operation between begin and end.
   struct Operation {
     Under way = Under::nothing;
     bool is_double = false;
-    MPI_Datatype unit = MPI_DATATYPE_NULL;  // null: rows of no bytes, nothing moves
+    MPI_Datatype unit = MPI_DATATYPE_NULL;  // null: empty rows, nothing moves
     const void* from = nullptr;
     void* to = nullptr;
-    NodeView<float> owned_float;  // where a scatter adds
+    NodeView<float> owned_float;  // target of a scatter
     NodeView<double> owned_double;
   };
 
@@ -74,11 +74,10 @@ class PetscExchange final : public Exchange {
   Index ghosts_ = 0;
   Index receivers_ = 0;
   Index senders_ = 0;
-  std::vector<LocalColumn>
-      send_rows_;  // local rows, by receiver, inside a receiver in the order of its ghosts
+  std::vector<LocalColumn> send_rows_;  // local rows by receiver, in the order of the receiver's ghosts
   UnitTypes types_;
   _p_PetscSF* forest_ = nullptr;
-  Buffer<std::byte> send_;  // rows that leave (gather) or come back (scatter), in the order of send_rows_
+  Buffer<std::byte> send_;  // rows sent (gather) or returned (scatter), in the order of send_rows_
   Operation operation_;
   Traffic sent_;
 };

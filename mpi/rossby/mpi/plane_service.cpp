@@ -8,7 +8,7 @@
 namespace rossby {
 namespace {
 
-/// A plane as a type, so that counts stay ints.
+/// An MPI type for a plane, so that counts fit into ints.
 struct Plane {
   Plane(Index values, MPI_Datatype of) {
     MPI_Type_contiguous(static_cast<int>(values), of, &type);

@@ -9,20 +9,20 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/relation/relation_block.hpp"
 
-// What a rank of a training talks to others through: over MPI and PETSc, or traced
-// (rossby/exchange/traced.hpp) where the ranks are pretended. All are collective.
+// Ports between the ranks of a training: over MPI and PETSc, or traced (rossby/exchange/traced.hpp) for
+// pretended ranks. All are collective.
 
 namespace rossby {
 
-/// Of the rows that sparse relations name.
+/// Exchange of the rows that sparse relations refer to.
 [[nodiscard]] std::unique_ptr<Exchange> make_halo_exchange(const Communicator& space, const Domain& domain,
                                                            const GhostList& ghosts);
 
-/// Of all rows.
+/// Exchange of all rows.
 [[nodiscard]] std::unique_ptr<Exchange> make_all_rows_exchange(const Communicator& space,
                                                                const Domain& domain);
 
-/// Of time steps; `time` as in ProcessGrid.
+/// Exchange of time steps; `time` as in ProcessGrid.
 [[nodiscard]] std::unique_ptr<StepExchange> make_step_exchange(const Communicator& time);
 
 [[nodiscard]] std::unique_ptr<RowLink> make_row_link(const Communicator& time);

@@ -5,7 +5,7 @@
 namespace rossby {
 namespace {
 
-/// Where a rank stands.
+/// A rank's coordinates in the grid.
 struct Place {
   int blocks, stages, groups;
   int block, stage, group;
@@ -29,7 +29,7 @@ Place place_of(const Communicator& world, Index groups, Index stages) {
   return place;
 }
 
-/// The ranks of one colour, of which this one is number `rank` of `size`.
+/// The ranks of one colour, with this rank as number `rank` of `size`.
 Communicator part_of(const Communicator& world, int color, int rank, int size) {
   if (world.is_pretended()) return Communicator::pretended(rank, size, world.pretended_on_host());
   return world.split(color, rank);

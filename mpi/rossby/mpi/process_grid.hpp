@@ -5,25 +5,26 @@
 
 namespace rossby {
 
-/// P = P_space × P_stages × P_time ranks: row blocks × stages of a pipeline, which hold different layers ×
-/// groups that hold different times. World rank = (group · P_stages + stage) · P_space + row block, so that
-/// the ranks that exchange ghosts in every product are neighbours.
+/// P = P_space × P_stages × P_time ranks: row blocks × stages of a pipeline with different layers × groups
+/// with different times. World rank = (group · P_stages + stage) · P_space + row block, so that ranks that
+/// exchange ghosts in every product are neighbours.
 class ProcessGrid {
  public:
   /// All ranks in one group.
   explicit ProcessGrid(const Communicator& world);
-  /// Collective. Throws UserError on every rank where groups and stages do not divide the ranks. Of a
-  /// pretended rank: its place in the grid.
+  /// Collective. Throws UserError on every rank if groups and stages do not divide the number of ranks. A
+  /// pretended rank gets its place in the grid.
   ProcessGrid(const Communicator& world, Index groups, Index stages = 1);
 
   [[nodiscard]] const Communicator& world() const { return world_; }
   /// The ranks of this group and stage; rank = row block.
   [[nodiscard]] const Communicator& space() const { return space_; }
-  /// The ranks with this one's rows and stage; rank = group.
+  /// The ranks with the same rows and stage; rank = group.
   [[nodiscard]] const Communicator& time() const { return time_; }
-  /// The ranks with this one's rows and times; rank = stage.
+  /// The ranks with the same rows and times; rank = stage.
   [[nodiscard]] const Communicator& pipeline() const { return pipeline_; }
-  /// The ranks of this stage, which hold all rows and times once; rank = group · P_space + row block.
+  /// The ranks of this stage, which together hold all rows and times once; rank = group · P_space + row
+  /// block.
   [[nodiscard]] const Communicator& plane() const { return plane_; }
   [[nodiscard]] int groups() const { return time_.size(); }
   [[nodiscard]] int group() const { return time_.rank(); }

@@ -93,7 +93,7 @@ EntryRedistribution::EntryRedistribution(const RowRedistribution& rows, const Gl
   const MPI_Comm comm = rows.communicator().handle();
   const Wait wait(rows.communicator(), "a count of entries (exscan, allreduce)");
   MPI_Exscan(&count_, &first_, 1, MPI_INT64_T, MPI_SUM, comm);
-  if (rows.communicator().rank() == 0) first_ = 0;  // MPI leaves it open there
+  if (rows.communicator().rank() == 0) first_ = 0;  // MPI leaves it undefined there
   MPI_Allreduce(&count_, &total_, 1, MPI_INT64_T, MPI_SUM, comm);
   MPI_Allreduce(&count_, &largest_, 1, MPI_INT64_T, MPI_MAX, comm);
 }

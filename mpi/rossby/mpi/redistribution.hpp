@@ -9,13 +9,13 @@
 
 namespace rossby {
 
-/// Moves node data between a partition and contiguous blocks of global rows, one block a rank: what lets each
-/// rank read or write one stretch of a file in global row order. Nothing moves where the partition is
-/// contiguous already; its blocks are then the partition's own.
+/// Moves node data between a partition and contiguous blocks of global rows, one block per rank, so that each
+/// rank reads or writes one stretch of a file in global row order. If the partition is already contiguous,
+/// nothing moves, and the blocks are its own.
 class RowRedistribution {
  public:
   RowRedistribution(const Communicator& comm, const RowPartition& partition);
-  /// Between a partition and these blocks, each of which holds global rows in ascending order.
+  /// Moves between a partition and these blocks, each with ascending global rows.
   RowRedistribution(const Communicator& comm, const RowPartition& partition, RowPartition blocks);
 
   [[nodiscard]] Index rows() const { return partition_.rows(); }
@@ -23,14 +23,14 @@ class RowRedistribution {
   /// This rank's block: global rows [begin, begin + block_rows()).
   [[nodiscard]] Index begin() const { return blocks_.begin(comm_.rank()); }
   [[nodiscard]] Index block_rows() const { return blocks_.size(comm_.rank()); }
-  /// The largest block or row count of any rank, the same on every rank.
+  /// The largest block size or row count of any rank, the same on every rank.
   [[nodiscard]] Index largest() const { return largest_; }
   [[nodiscard]] const RowPartition& partition() const { return partition_; }
   [[nodiscard]] const Communicator& communicator() const { return comm_; }
 
   /// local (outer, owned, inner bytes) → block (outer, block rows, inner bytes). Collective.
   void to_blocks(const std::byte* local, Index outer, Index inner, std::byte* block) const;
-  /// The way back. Collective.
+  /// The inverse of to_blocks. Collective.
   void from_blocks(const std::byte* block, Index outer, Index inner, std::byte* local) const;
 
  private:
@@ -40,12 +40,12 @@ class RowRedistribution {
   RowPartition blocks_;
   bool moves_;
   Index largest_ = 0;
-  std::vector<Index> order_;   // owned rows by ascending global row: the order of letters
-  std::vector<int> block_of_;  // of each of them: the rank whose block holds it (ascending)
-  std::vector<int> owner_of_;  // of each block row: its owner
+  std::vector<Index> order_;   // owned rows by ascending global row: the order in messages
+  std::vector<int> block_of_;  // per row in order_: the rank of its block (ascending)
+  std::vector<int> owner_of_;  // owner per block row
 };
 
-/// The same for one value an entry of sparse relations: entries follow their rows.
+/// Redistributes one value per entry of sparse relations. Entries follow their rows.
 class EntryRedistribution {
  public:
   /// Collective.
@@ -57,15 +57,15 @@ class EntryRedistribution {
   [[nodiscard]] Index total() const { return total_; }
   [[nodiscard]] Index largest() const { return largest_; }
 
-  /// local: one value of `bytes` bytes an entry of the owned rows, in GlobalEdges order; block: those of the
-  /// block rows, by (global row, relation, neighbour). Collective.
+  /// local: one value of `bytes` bytes per entry of the owned rows, in GlobalEdges order. block: entries of
+  /// the block rows, by (global row, relation, neighbour). Collective.
   void to_blocks(const std::byte* local, Index bytes, std::byte* block) const;
   void from_blocks(const std::byte* block, Index bytes, std::byte* local) const;
 
  private:
   const RowRedistribution& rows_;
-  std::vector<Index> local_begin_;   // of each owned row's entries, and behind them all
-  std::vector<Index> block_counts_;  // entries of each block row
+  std::vector<Index> local_begin_;   // first entry of each owned row, then the end
+  std::vector<Index> block_counts_;  // entries per block row
   Index first_ = 0;
   Index count_ = 0;
   Index total_ = 0;

@@ -17,7 +17,7 @@
 namespace rossby {
 namespace {
 
-/// Calls use(row, column) for the entries that join two different rows of the part, as local rows.
+/// Calls use(row, column) for entries between two different rows of the part, as local rows.
 template <class Use>
 void for_inner_entries(const GlobalEdges& edges, const RowPartition& partition, int part, const Use& use) {
   const Index first = partition.begin(part), owned = partition.size(part);
@@ -28,7 +28,7 @@ void for_inner_entries(const GlobalEdges& edges, const RowPartition& partition, 
     }
 }
 
-/// The pattern of a rank's rows among themselves, both directions of every edge.
+/// The pattern within a rank's rows, with both directions of every edge.
 struct Pattern {
   std::vector<PetscInt> ptr{0}, column;
 };

@@ -10,7 +10,7 @@ namespace {
 
 using namespace state;
 
-/// Names below a group, in order.
+/// Names in a group, in order.
 std::vector<std::string> names_below(hid_t group) {
   H5G_info_t info{};
   if (H5Gget_info(group, &info) < 0) user_error("HDF5 cannot list a group");
@@ -43,7 +43,7 @@ Extents extents_of(hid_t dataset, Index file_bytes, const std::string& what) {
   return extents;
 }
 
-/// The checksum of a dataset of V, read in pieces of at most about slab_bytes.
+/// The checksum of a dataset of V, read in pieces of about slab_bytes at most.
 template <class V>
 std::uint64_t stored_checksum(hid_t dataset, const Extents& extents) {
   const Index row = std::max<Index>(1, static_cast<Index>(extents[2] * sizeof(V)));

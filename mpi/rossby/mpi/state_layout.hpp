@@ -14,7 +14,7 @@
 #include "rossby/mpi/state_storage.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
-// What writing and reading a state file have in common: the steps in which arrays move, equal on all ranks.
+// Shared by writing and reading of state files: the steps in which arrays move, equal on all ranks.
 namespace rossby::state {
 
 constexpr std::uint64_t format_version = 1;
@@ -31,7 +31,7 @@ inline std::string_view placement_name(Placement placement) {
   bug("a placement without a name");
 }
 
-/// Where an array's values lie, as D: T or bf16.
+/// An array's values as D: T or bf16.
 template <class D, class T>
 D* values_of(const StateArray<T>& array) {
   if constexpr (std::is_same_v<D, Bf16>)
@@ -40,7 +40,7 @@ D* values_of(const StateArray<T>& array) {
     return array.data;
 }
 
-/// A stored value as D.
+/// Converts a stored value to D.
 template <class D, class S>
 D converted(S value) {
   if constexpr (std::is_same_v<D, S>)
@@ -70,20 +70,20 @@ void check_arrays(std::span<const StateArray<T>> arrays, const RowPartition& par
   }
 }
 
-/// How many planes of a rows array are staged together.
+/// Number of planes of a rows array in one staging step.
 inline Index planes_at_once(const RowRedistribution& layout, Index inner, std::size_t value_bytes) {
   const Index plane = std::max<Index>(1, inner * layout.largest() * static_cast<Index>(value_bytes));
   return std::max<Index>(1, slab_bytes / plane);
 }
 
-/// How many rows of one plane are passed to HDF5 together.
+/// Number of rows of one plane passed to HDF5 at once.
 inline Index rows_at_once(const RowRedistribution& layout, Index inner, std::size_t value_bytes) {
   const Index row = std::max<Index>(1, inner * static_cast<Index>(value_bytes));
   return row * layout.largest() <= slab_bytes ? std::max<Index>(1, layout.largest())
                                               : std::max<Index>(1, slab_bytes / row);
 }
 
-/// The part of plane(s) [o, o + count) that this rank holds of rows [r, r + step) of its block.
+/// This rank's part of planes [o, o + count), in rows [r, r + step) of its block.
 inline Slab row_slab(const RowRedistribution& layout, Index o, Index count, Index inner, Index r,
                      Index step) {
   const Index rows = std::clamp<Index>(layout.block_rows() - r, 0, step);
@@ -106,7 +106,7 @@ std::uint64_t row_checksum(const RowRedistribution& layout, const V* block, Inde
 }
 
 /// Calls visit(start, slab) for the steps of a one-dimensional dataset of which this rank holds [first, first
-/// + count); `largest` is the most that any rank holds.
+/// + count). `largest` is the maximum count of any rank.
 template <class Visit>
 void linear_steps(Index first, Index count, Index largest, std::size_t value_bytes, Visit&& visit) {
   const Index step = slab_bytes / static_cast<Index>(value_bytes);
@@ -136,7 +136,7 @@ inline EntryIndex entry_index(const GlobalEdges& edges, const RowPartition& part
   return index;
 }
 
-/// Values of owned entries as those of this rank's block.
+/// Moves values of owned entries to the order of this rank's block.
 template <class V>
 std::vector<V> entries_to_blocks(const EntryRedistribution& layout, const V* local) {
   std::vector<V> block(static_cast<std::size_t>(layout.count()));

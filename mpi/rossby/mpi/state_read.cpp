@@ -19,7 +19,7 @@ using namespace state;
 
 constexpr const char* collective_read = "the collective reading of a state file (MPI-IO)";
 
-/// The open file and what its arrays share.
+/// The open file and the state shared by its arrays.
 struct Reader {
   const Communicator& comm;
   const RowRedistribution& layout;
@@ -60,7 +60,7 @@ std::size_t stored_bytes(hid_t dataset, const std::string& what) {
   return size;
 }
 
-/// Values stored as S into an array of D that lies in a file, a piece of rows after the other.
+/// Reads values stored as S into an array of D in a file, in pieces of rows.
 template <class D, class S, class T>
 void read_into_file(const Reader& reader, hid_t dataset, const StateArray<T>& array,
                     const std::string& what) {
@@ -89,7 +89,7 @@ void read_into_file(const Reader& reader, hid_t dataset, const StateArray<T>& ar
   compare_checksum(reader, dataset, sum, what);
 }
 
-/// Values stored as S into an array of D.
+/// Reads values stored as S into an array of D.
 template <class D, class S, class T>
 void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, const std::string& what) {
   if (array.file) return read_into_file<D, S>(reader, dataset, array, what);
@@ -167,7 +167,7 @@ std::vector<V> read_entries(const Reader& reader, hid_t dataset, const EntryRedi
   return block;
 }
 
-/// Holds the stored pattern against this one, entry by entry.
+/// Compares the stored pattern with this one, entry by entry.
 void check_pattern(Reader& reader, hid_t group, const GlobalEdges& edges, const EntryRedistribution& entries,
                    const std::string& what) {
   const Extents extents{1, static_cast<hsize_t>(entries.total()), 1};
@@ -243,7 +243,7 @@ void read_array(Reader& reader, const StateArray<T>& array) {
   read_values<T, Bf16>(reader, group, dataset, array, what);
 }
 
-/// Throws what the operating system says of a file that cannot be read.
+/// Throws UserError with the operating system's reason if a file cannot be read.
 void check_readable(const std::string& path) {
   if (access(path.c_str(), R_OK) != 0) user_error("{}", std::strerror(errno));
 }
@@ -275,7 +275,7 @@ void read_arrays(const Communicator& comm, const RowRedistribution& layout, cons
   for (const StateArray<T>& array : arrays) read_array(reader, array);
 }
 
-/// Bytes of the text, which lies in the file as it is: no more than the file has.
+/// Number of bytes of the text, which the file stores unencoded. At most the size of the file.
 Index metadata_size(hid_t dataset, const std::string& path) {
   const Hdf5Space space(H5Dget_space(dataset));
   const Hdf5Type type(H5Dget_type(dataset));

@@ -13,14 +13,14 @@
 namespace rossby::state {
 namespace {
 
-/// Throws where an HDF5 call failed; what went wrong in the file is the caller's to say.
+/// Throws UserError if an HDF5 call failed. The caller adds the file and the context.
 template <class Result>
 Result checked(Result result, const char* what) {
   if (result < 0) user_error("HDF5 cannot {}", what);
   return result;
 }
 
-/// Written bytes that may wait in the kernel's cache before the disk is set to work on them.
+/// Bytes in the kernel's cache that start a write to disk.
 constexpr std::size_t writeback_bytes = std::size_t{16} << 20;
 
 Hdf5Properties transfer_mode(bool collective) {
@@ -29,7 +29,7 @@ Hdf5Properties transfer_mode(bool collective) {
   return transfer;
 }
 
-/// Access without HDF5's own locks: a run directory has one, and some file systems have none.
+/// Access without HDF5's own locks: the run directory has its own lock, and some file systems support none.
 Hdf5Properties access_without_locks() {
   Hdf5Properties access(checked(H5Pcreate(H5P_FILE_ACCESS), "make a property list"));
 #if (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)) || H5_VERSION_GE(1, 12, 1)
@@ -38,7 +38,7 @@ Hdf5Properties access_without_locks() {
   return access;
 }
 
-/// HDF5 refuses collective transfers of datasets without values, which have no place in the file.
+/// True if a dataset has no values. It has no place in the file, and HDF5 refuses collective transfers of it.
 bool without_values(hid_t dataset) {
   const Hdf5Space space(checked(H5Dget_space(dataset), "read a dataset's extents"));
   return H5Sget_simple_extent_npoints(space) == 0;
@@ -90,7 +90,7 @@ std::vector<std::uint64_t> create_skeleton(const std::string& path,
   Hdf5Properties groups(checked(H5Pcreate(H5P_LINK_CREATE), "make a property list"));
   checked(H5Pset_create_intermediate_group(groups, 1), "make groups");
   Hdf5Properties creation(checked(H5Pcreate(H5P_DATASET_CREATE), "make a property list"));
-  checked(H5Pset_obj_track_times(creation, false), "leave times out");  // equal states are equal files
+  checked(H5Pset_obj_track_times(creation, false), "leave times out");  // equal states give equal files
   checked(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "leave fill values out");
   checked(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "give datasets their places");
   std::vector<std::uint64_t> offsets;
@@ -161,7 +161,7 @@ void RawFile::begin_writeback(std::uint64_t offset, std::uint64_t bytes) {
   cached_ += bytes;
   if (cached_ < writeback_bytes) return;
 #ifdef __linux__
-  // A hint: what it does not start, sync does, which reports errors, too.
+  // Only a hint: sync writes the rest and reports errors.
   (void)sync_file_range(descriptor_, static_cast<off64_t>(cached_begin_),
                         static_cast<off64_t>(cached_end_ - cached_begin_), SYNC_FILE_RANGE_WRITE);
 #endif
@@ -214,7 +214,7 @@ std::uint64_t read_number(hid_t object, const std::string& name) {
   if (attribute.valid()) {
     const Hdf5Space space(H5Aget_space(attribute));
     const Hdf5Type type(H5Aget_type(attribute));
-    // HDF5 writes as many values as the attribute has, wherever that ends.
+    // HDF5 would write all values of a longer attribute, beyond `value`.
     if (H5Sget_simple_extent_npoints(space) != 1 || H5Tget_class(type) != H5T_INTEGER)
       user_error("its attribute '{}' is not a single number", name);
   }

@@ -12,11 +12,11 @@
 #include "rossby/base/index.hpp"
 #include "rossby/mpi/hdf5_handle.hpp"
 
-// HDF5 calls of the state file as small functions that throw UserError on this rank; the callers let all
-// ranks agree.
+// HDF5 calls of the state file as small functions that throw UserError on this rank. Callers let all ranks
+// agree.
 namespace rossby::state {
 
-/// The most bytes one rank stages or passes to HDF5 at once.
+/// Maximum number of bytes that a rank stages or passes to HDF5 at once.
 constexpr Index slab_bytes = Index{64} << 20;
 
 /// Mixes 64 bits (the finaliser of splitmix64: Steele, Lea, Flood, OOPSLA 2014).
@@ -29,7 +29,7 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 }
 
 /// This share's part of a dataset's checksum: Σ mix(mix(index + 1) + bits) mod 2^64 over `count` values that
-/// start at `first` in the dataset. Parts add up in any order.
+/// start at index `first` of the dataset. Parts add up in any order.
 template <class V>
 std::uint64_t checksum(const V* values, Index count, Index first) {
   using Bits =
@@ -42,7 +42,7 @@ std::uint64_t checksum(const V* values, Index count, Index first) {
   return sum;
 }
 
-/// Bfloat16 as HDF5 describes any floating-point type: readers that do not know it by name convert it.
+/// Bfloat16, described to HDF5 as a custom floating-point type: readers that do not know bfloat16 convert it.
 Hdf5Type bf16_type();
 
 /// HDF5's type of a scalar in memory.
@@ -59,11 +59,11 @@ Hdf5Type native_type() {
 
 static_assert(std::endian::native == std::endian::little, "state files hold values as they lie in memory");
 
-/// (outer, rows, inner): every dataset of a state file has these three extents, some of them 1.
+/// (outer, rows, inner): every dataset of a state file has these three extents; some may be 1.
 using Extents = std::array<hsize_t, 3>;
 
-/// A part of a dataset (start, count) and of the caller's memory (count rows of `memory` from row
-/// memory_start on).
+/// A part of a dataset (start, count) and of the caller's memory (count rows of `memory` from row memory_row
+/// on).
 struct Slab {
   Extents start{};
   Extents count{};
@@ -71,59 +71,59 @@ struct Slab {
   hsize_t memory_row = 0;
 };
 
-/// A dataset of a file to be made: where it is, what it holds.
+/// A dataset to create: its place and type.
 struct PlannedDataset {
-  std::string path;    // "/arrays/<name>/value"; its group is made with it
-  Hdf5Type (*type)();  // a function: HDF5's type identifiers exist only once it is running
+  std::string path;    // "/arrays/<name>/value"; its group is created with it
+  Hdf5Type (*type)();  // a function, because HDF5's type identifiers exist only at run time
   Extents extents{};
-  std::string same_as;  // not empty: a second name of that dataset, nothing else
+  std::string same_as;  // not empty: only a second name of that dataset
 };
 
-/// A number kept as an attribute of a group or dataset.
+/// A number to store as an attribute of a group or dataset.
 struct PlannedNumber {
   std::string path;
   std::string name;
   std::uint64_t value = 0;
 };
 
-/// Makes the file where it does not exist and its first `size` bytes real, so that no later write finds the
-/// disk full. File systems that cannot promise that are taken at their word.
+/// Creates the file if needed and allocates its first `size` bytes, so that no later write finds the disk
+/// full. Some file systems cannot guarantee this.
 void reserve(const std::string& path, std::uint64_t size);
 
-/// Makes an HDF5 file with these datasets and numbers by this process alone, gives every dataset its place
-/// and reserves it on the disk. Returns the byte offset of each dataset's values in the file.
+/// Creates an HDF5 file with these datasets and numbers in this process alone, and reserves disk space for
+/// every dataset. Returns the byte offset of each dataset's values in the file.
 std::vector<std::uint64_t> create_skeleton(const std::string& path,
                                            const std::vector<PlannedDataset>& datasets,
                                            const std::vector<PlannedNumber>& numbers);
 
-/// Overwrites numbers of an existing file, in place.
+/// Overwrites numbers in an existing file, in place.
 void overwrite_numbers(const std::string& path, const std::vector<PlannedNumber>& numbers);
 
-/// A file that is written piece by piece at byte offsets, by several processes at once.
+/// A file that several processes write in pieces at byte offsets.
 class RawFile {
  public:
   explicit RawFile(const std::string& path);
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
   ~RawFile();
-  /// The disk begins to work while the caller goes on: kernels would let gigabytes wait for `sync` otherwise.
+  /// Starts writing to disk in the background. Otherwise the operating system may leave gigabytes for `sync`.
   void write(const void* data, std::size_t bytes, std::uint64_t offset);
-  /// Brings what was written to the disk.
+  /// Flushes everything written to disk.
   void sync();
 
  private:
   void begin_writeback(std::uint64_t offset, std::uint64_t bytes);
 
   int descriptor_;
-  std::uint64_t cached_ = 0;  // bytes the disk has not been told of, between these offsets
+  std::uint64_t cached_ = 0;  // bytes not yet passed to the disk, between these offsets
   std::uint64_t cached_begin_ = 0;
   std::uint64_t cached_end_ = 0;
 };
 
-/// Throws UserError: "cannot <what>: <errno in words>".
+/// Throws UserError: "cannot <what>: <text of errno>".
 [[noreturn]] void refuse(const char* what);
 
-/// Opens for reading, by all ranks of `comm`, or by this process alone where comm is MPI_COMM_NULL.
+/// Opens for reading, by all ranks of `comm`, or by this process alone if comm is MPI_COMM_NULL.
 Hdf5File open_file(const std::string& path, MPI_Comm comm);
 
 /// Opens for reading and writing, by this process alone.
@@ -134,11 +134,11 @@ Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, co
 Hdf5Dataset open_dataset(hid_t parent, const std::string& name, const Extents& extents,
                          const std::string& what);
 
-/// Collective over the file's ranks, also for those whose slab is empty, unless the file was opened by one
-/// process alone.
+/// Reads a slab. Collective over the file's ranks, even with an empty slab, unless one process alone opened
+/// the file.
 void read_slab(hid_t dataset, hid_t memory_type, const Slab& slab, void* data, bool collective = true);
 
-/// Throws UserError where there is none.
+/// Returns a number attribute. Throws UserError if it is missing.
 std::uint64_t read_number(hid_t object, const std::string& name);
 
 }  // namespace rossby::state

@@ -13,15 +13,15 @@
 #include "rossby/mpi/state_layout.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
-// HDF5 makes the file's structure, on rank 0 alone; the values are written by all ranks at the places HDF5
-// gave them. A write that fails is then an ordinary error of one rank, which all ranks can agree on: inside a
-// collective HDF5 write it would leave the others waiting.
+// Rank 0 alone creates the file's structure with HDF5. All ranks write the values at the offsets that HDF5
+// assigned. A failed write is then an ordinary error of one rank, on which all ranks can agree. In a
+// collective HDF5 write, it would leave the others waiting.
 namespace rossby {
 namespace {
 
 using namespace state;
 
-/// The file under way.
+/// The file being written.
 struct Writer {
   const Communicator& comm;
   const RowRedistribution& layout;
@@ -29,12 +29,12 @@ struct Writer {
   std::vector<PlannedDataset> datasets;
   std::vector<PlannedNumber> numbers;
 
-  std::vector<std::uint64_t> offsets;    // of each dataset
-  std::vector<std::uint64_t> checksums;  // this rank's share, of each dataset
+  std::vector<std::uint64_t> offsets;    // by dataset
+  std::vector<std::uint64_t> checksums;  // this rank's share, by dataset
   std::unique_ptr<RawFile> file;
-  std::size_t next = 0;  // dataset to be written
+  std::size_t next = 0;  // next dataset to write
 
-  Outcome outcome;  // this rank's first failure; it goes on taking part in what is collective
+  Outcome outcome;  // this rank's first failure; the rank continues with collective calls
   template <class Work>
   void attempt(Work&& work) {
     if (outcome.kind != Outcome::Kind::fine) return;
@@ -56,7 +56,7 @@ Extents extents_of(Index a, Index b, Index c) {
   return {static_cast<hsize_t>(a), static_cast<hsize_t>(b), static_cast<hsize_t>(c)};
 }
 
-/// Collective where an entries array comes first with its pattern.
+/// Collective for the first entries array of a pattern.
 template <class T>
 void plan_array(Writer& writer, const StateArray<T>& array,
                 std::map<const GlobalEdges*, std::string>& holders) {
@@ -90,7 +90,7 @@ void plan_array(Writer& writer, const StateArray<T>& array,
   writer.numbers.push_back({group, "placement", static_cast<std::uint64_t>(array.placement)});
 }
 
-/// Writes values [first, first + count) of the next dataset and goes on to the one after it.
+/// Writes values [first, first + count) of the next dataset, then advances to the following one.
 template <class V>
 void write_linear(Writer& writer, const V* values, Index first, Index count) {
   writer.attempt([&] {
@@ -100,7 +100,7 @@ void write_linear(Writer& writer, const V* values, Index first, Index count) {
   writer.checksums[writer.next++] = checksum(values, count, first);
 }
 
-/// Puts columns in position order into global order.
+/// Reorders columns from position order to global order.
 template <class T>
 void order_columns(T* values, Index rows, const RowPartition& partition) {
   std::vector<T> line(static_cast<std::size_t>(partition.rows()));
@@ -111,7 +111,7 @@ void order_columns(T* values, Index rows, const RowPartition& partition) {
   }
 }
 
-/// Planes [o, o + count) as they lie in memory, or brought together from all who hold them.
+/// Returns planes [o, o + count), in place or collected from all groups that hold them.
 template <class D, class T>
 const D* planes_of(Writer& writer, const StateArray<T>& array, Index o, Index count,
                    std::vector<D>& together) {
@@ -141,7 +141,7 @@ void write_rows(Writer& writer, const StateArray<T>& array) {
   const RowRedistribution& layout = writer.layout;
   const RowPartition& partition = layout.partition();
   const Index planes = planes_at_once(layout, array.inner, sizeof(D));
-  const Index values = layout.block_rows() * array.inner;  // of this rank, a plane
+  const Index values = layout.block_rows() * array.inner;  // per plane on this rank
   std::vector<D> staged, together;
   for (Index o = 0; o < array.outer; o += planes) {
     const Index count = std::min(planes, array.outer - o);
@@ -202,7 +202,7 @@ void write_array(Writer& writer, const StateArray<T>& array) {
   agree_on(writer.comm, writer.outcome);
 }
 
-/// The whole file under a name of its own, durable on every rank.
+/// Writes the whole file under a temporary name, durable on every rank.
 template <class T>
 void write_contents(const Communicator& comm, const std::string& path, const RowRedistribution& layout,
                     std::span<const StateArray<T>> arrays, const std::string& metadata) {
@@ -249,9 +249,8 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-/// On rank 0: can the file be made, and is there room for it? Asked before HDF5 starts, which does not
-/// survive a disk that fills up under it (1.10 crashes when it is shut down after a file that could not be
-/// closed).
+/// On rank 0: checks that the file can be created and that there is room for it. The check comes before HDF5,
+/// which does not survive a full disk (1.10 crashes at shutdown after a file that could not be closed).
 template <class T>
 void check_room(const Communicator& comm, const std::string& path, const RowRedistribution& layout,
                 std::span<const StateArray<T>> arrays, Index text_bytes) {
@@ -273,7 +272,7 @@ void check_room(const Communicator& comm, const std::string& path, const RowRedi
   });
 }
 
-/// On rank 0: makes the finished file durable and gives it its name.
+/// On rank 0: makes the finished file durable and renames it.
 void publish(const Communicator& comm, const std::string& temporary, const std::string& path) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
@@ -285,7 +284,7 @@ void publish(const Communicator& comm, const std::string& temporary, const std::
     if (std::rename(temporary.c_str(), path.c_str()) != 0) refuse("rename it");
     const int directory = open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return;
-    (void)fsync(directory);  // file systems without synced directories still have the file
+    (void)fsync(directory);  // if the file system cannot sync directories, the file still exists
     close(directory);
   });
 }
@@ -306,7 +305,7 @@ void write_state(const Communicator& comm, const std::string& path, const RowPar
     check_room(comm, temporary, layout, arrays, static_cast<Index>(metadata_json.size()));
     write_contents(comm, temporary, layout, arrays, metadata_json);
     publish(comm, temporary, path);
-  } catch (const UserError& error) {  // agreed on by all ranks, so all are here
+  } catch (const UserError& error) {  // agreed on, so all ranks are here
     withdraw();
     comm.barrier();
     user_error("state file '{}' is not written: {}", path, error.what());

@@ -21,8 +21,8 @@ template <>
   return MPI_DOUBLE;
 }
 
-/// Committed MPI types of one row of `width` scalars each, made at first use and kept: counts of messages are
-/// then rows, which fit into 31 bits where bytes would not.
+/// Committed MPI types for one row of `width` scalars each, created at first use and kept. Message counts are
+/// then in rows, which fit into 31 bits; bytes might not.
 class UnitTypes {
  public:
   UnitTypes() = default;

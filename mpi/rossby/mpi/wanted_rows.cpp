@@ -12,7 +12,7 @@ WantedRows wanted_rows(const Communicator& comm, const RowPartition& partition, 
   WantedRows wanted;
   const auto ranks = static_cast<std::size_t>(comm.size());
   for (int r = 0; r < comm.size(); ++r) wanted.peers.push_back({r, 0, 0, 0, 0});
-  // Every rank tells owners which of their rows it wants; what it wants of itself is a letter, too.
+  // Every rank tells owners which of their rows it wants. It also sends itself such a message.
   std::vector<std::vector<std::byte>> letters(ranks);
   for (std::size_t g = 0; g < ghosts.size(); ++g) {
     const int owner = partition.owner(ghosts[g]);

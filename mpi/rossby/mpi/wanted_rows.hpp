@@ -8,21 +8,22 @@
 
 namespace rossby {
 
-/// Which of a rank's rows other ranks want, and it of itself, where their ghosts are known.
+/// The rows of a rank that other ranks want, given their ghosts. Includes rows that the rank wants from
+/// itself.
 struct WantedRows {
-  /// What goes to and comes from a rank: places of `sent`, and ghosts.
+  /// Traffic with one rank: a range of `sent`, and a range of ghosts.
   struct Peer {
     int rank;
     Index first, rows;
     Index first_ghost, ghosts;
   };
-  std::vector<Peer> peers;        // every rank
+  std::vector<Peer> peers;        // all ranks
   std::vector<LocalColumn> sent;  // by receiver
-  std::vector<LocalColumn> rows;  // each once, ascending: places position[ptr[k]] … of `sent` are rows[k]
+  std::vector<LocalColumn> rows;  // each once, ascending: rows[k] is at position[ptr[k]] … of `sent`
   std::vector<LocalEntry> ptr, position;
 };
 
-/// `ghosts`: what this rank wants, ascending; rows of its own may be among them. Collective.
+/// `ghosts`: the rows that this rank wants, ascending; may include its own rows. Collective.
 [[nodiscard]] WantedRows wanted_rows(const Communicator& comm, const RowPartition& partition,
                                      const GhostList& ghosts);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t slot_bytes = 256;
 constexpr std::chrono::seconds moment{2};
 
-/// The result of `work`, which runs beside the caller; nullopt where it has not come in a moment.
+/// Returns the result of `work`, which runs in another thread; nullopt if it does not finish within a moment.
 template <class Work>
 auto within_a_moment(Work work) -> std::optional<std::invoke_result_t<Work>> {
   try {
@@ -29,13 +29,13 @@ auto within_a_moment(Work work) -> std::optional<std::invoke_result_t<Work>> {
     std::thread(std::move(task)).detach();
     if (result.wait_for(moment) != std::future_status::ready) return std::nullopt;
     return result.get();
-  } catch (const std::exception&) {  // no thread to be had, no memory: the watch goes on without
+  } catch (const std::exception&) {  // no thread or no memory: the watch continues without
     return std::nullopt;
   }
 }
 
 std::string slot_text(const Sighting& sighting, std::uint64_t job) {
-  // Tabs part the fields; texts are the program's own and have none.
+  // Tabs separate the fields. The texts come from this program and contain none.
   std::string text = fmt::format("{:016x}\t{}\t{}\t{:.1f}\t{}\t{}", job, sighting.moves, sighting.step,
                                  sighting.since, sighting.wait, sighting.stage);
   text.resize(slot_bytes - 1, ' ');
@@ -52,7 +52,7 @@ bool number(std::string_view text, Number& value, int base = 10) {
   return result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
-/// What a slot says; nullopt where it is empty, another job's or damaged.
+/// Parses a slot; nullopt if it is empty, damaged or from another job.
 std::optional<Sighting> parse_slot(std::string_view slot, std::uint64_t job) {
   const std::size_t last = slot.find_last_not_of(" \n");
   if (last == std::string_view::npos) return std::nullopt;
@@ -91,7 +91,7 @@ bool write_slot(const std::string& path, const std::string& slot, off_t offset) 
   const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   if (descriptor < 0) return false;
   const ssize_t done = pwrite(descriptor, slot.data(), slot.size(), offset);
-  // Closed at once: that is when file systems of a network bring it to the others.
+  // Close at once, because network file systems publish data on close.
   return close(descriptor) == 0 && done == static_cast<ssize_t>(slot.size());
 }
 

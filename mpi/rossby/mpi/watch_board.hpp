@@ -10,28 +10,27 @@
 
 namespace rossby {
 
-/// What a rank was seen doing.
+/// A rank's activity, as last observed.
 struct Sighting {
   int rank = 0;
-  std::uint64_t moves = 0;  // waits and stages begun and ended so far; ranks that have done the same agree
-  std::string wait;         // what it waits for; empty: it works
-  std::string stage;        // what it is busy with; may be empty
-  Index step = 0;           // training step, from 1; 0: none yet
-  double since = 0;         // seconds since 1970 since when that has been so
+  std::uint64_t moves = 0;  // waits and stages begun and ended; equal on ranks that did the same
+  std::string wait;         // what it waits for; empty: working
+  std::string stage;        // current stage; may be empty
+  Index step = 0;           // training step, from 1; 0: none so far
+  double since = 0;         // beginning of this activity, in seconds since 1970
 };
 
-/// A small file <folder>/.watchdog in which ranks tell each other what they do when something lasts too long:
-/// one slot of fixed size for each, so that no rank needs another one's help to write or read. Files of other
-/// jobs are told apart by `job`. No call waits for a file system that hangs: after a moment it gives up.
+/// A small file <folder>/.watchdog in which ranks note their activity when something lasts too long. Each
+/// rank has one slot of fixed size, so that it writes and reads without help from others. `job` distinguishes
+/// files of other jobs. Calls give up after a moment instead of waiting for a file system that hangs.
 class WatchBoard {
  public:
   WatchBoard(const std::string& folder, std::uint64_t job, int ranks);
 
-  /// Writes a rank's slot. False where that is not possible.
+  /// Writes a rank's slot. Returns false if that is impossible.
   bool write(const Sighting& sighting) const;
-  /// What ranks have written, by rank. nullopt where nothing can be read.
+  /// Returns what ranks have written, by rank; nullopt if nothing can be read.
   [[nodiscard]] std::optional<std::vector<Sighting>> read() const;
-  /// Removes the file.
   void remove() const;
 
  private:

@@ -18,15 +18,15 @@
 namespace rossby {
 namespace {
 
-constexpr double defer_to_lower = 10;  // seconds that a lower waiting rank has to speak
-constexpr double defer_unknown = 2;    // the same for each lower rank where nothing is known of them
+constexpr double defer_to_lower = 10;  // seconds that a lower waiting rank has to report
+constexpr double defer_unknown = 2;    // the same per lower rank if nothing is known
 constexpr std::size_t ranks_named = 4;
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// "training step 12, writing a state file" in parentheses; empty where there is neither.
+/// Step and stage in parentheses, "training step 12, writing a state file"; empty without either.
 std::string where(const Sighting& sighting) {
   std::string text = sighting.step > 0 ? fmt::format("training step {}", sighting.step) : "";
   if (!sighting.stage.empty()) text += (text.empty() ? "" : ", ") + sighting.stage;
@@ -56,7 +56,7 @@ void Watchdog::watch(Options options) {
   board_.reset();
   if (!options_.folder.empty()) board_ = std::make_unique<WatchBoard>(options_.folder, options_.job, size_);
   if (size_ > 1 && options_.seconds > 0 && !thread_.joinable()) {
-    const SignalsBlocked blocked;  // the new thread has the mask of its maker
+    const SignalsBlocked blocked;  // the new thread inherits this signal mask
     thread_ = std::thread([this] { run(); });
   }
   wake_.notify_all();
@@ -99,7 +99,7 @@ void Watchdog::run() {
     else
       wake_.wait(lock);
     const Clock::time_point now = Clock::now();
-    // No more than was slept for: a process that was stopped has not waited meanwhile.
+    // At most about the time slept, because a stopped process has not waited meanwhile.
     const double passed = std::min(std::chrono::duration<double>(now - last).count(), 2 * period_);
     last = now;
     if (!ends_ && options_.seconds > 0) tick(passed);
@@ -117,12 +117,12 @@ void Watchdog::tick(double passed) {
     still_ += passed;
   }
   const double limit = options_.seconds * patience_.load(std::memory_order_relaxed);
-  // Once it has written, it keeps up with what it does, so that a rank that stops later is known to have.
+  // After its first note, a rank keeps its notes current, so that others see if it stops later.
   const bool due = noted_ ? seen_.moves != noted_moves_ && since_note_ >= limit / 10 : still_ >= limit / 2;
   if (board_ && due) write_board();
   if (seen_.wait.empty() || still_ < limit + defer_ || !may_speak()) return;
   ends_ = true;
-  ending_(message());  // the file stays for others, whose turn it is should this fail
+  ending_(message());  // keep the file: other ranks report if this fails
 }
 
 void Watchdog::write_board() {
@@ -131,8 +131,8 @@ void Watchdog::write_board() {
   noted_ = board_->write(seen_) || noted_;
 }
 
-/// Looks at what the others do. Once in a wait, a rank that may not be the lowest one waiting lets those
-/// below it speak first.
+/// Reads the others' notes. Once per wait, a rank that may not be the lowest waiting one lets lower ranks
+/// report first.
 bool Watchdog::may_speak() {
   auto known = board_ ? board_->read() : std::nullopt;
   const bool lower = known && std::any_of(known->begin(), known->end(), [&](const Sighting& other) {
@@ -161,7 +161,7 @@ std::string Watchdog::message() const {
   };
   std::vector<const Sighting*> of_rank(static_cast<std::size_t>(size_), nullptr);
   for (const Sighting& other : others_) of_rank[static_cast<std::size_t>(other.rank)] = &other;
-  // The most suspicious come first: silent ranks, those that work, those that wait for something earlier.
+  // Sort by suspicion: silent ranks, then working ranks, then ranks that wait for something earlier.
   std::vector<std::string> silent, working;
   std::vector<const Sighting*> behind;
   for (const int rank : ranks) {

@@ -17,31 +17,30 @@
 
 namespace rossby {
 
-/// Exit code of a job that its watchdog ended: a rank waited for the others for too long.
+/// Exit code of a job ended by its watchdog: a rank waited too long for the others.
 constexpr int exit_hung = 76;
 
-/// Limit of a program that has not read its configuration yet, in seconds; the default of
-/// parallel.watchdog_seconds.
+/// Limit in seconds before a program has read its configuration; the default of parallel.watchdog_seconds.
 constexpr double default_watchdog_seconds = 300;
 
-/// Times the limit that a wait may last while files are read or written, or a graph is partitioned: what one
-/// rank does there may take long while the others wait.
+/// Factor on the limit of waits during file access and graph partitioning, where one rank may work for long
+/// while the others wait.
 constexpr int patience_with_files = 10;
 
-/// Ends a job in which one rank hangs and the others wait for it. The main thread notes what it waits for
-/// before each call that waits for other ranks (Wait); a thread looks now and then whether one and the same
-/// wait lasts. A rank that computes for longer than the limit while others wait looks the same: the limit has
-/// to be above the longest step. Time in which the whole process stands still (suspended jobs) does not
-/// count. Values that the main thread notes are atomics of this object; nothing else is shared.
+/// Ends a job in which one rank hangs and the others wait for it. The main thread notes each wait for other
+/// ranks before the call (Wait). A watchdog thread checks periodically whether one and the same wait lasts. A
+/// rank that computes for longer than the limit while others wait looks the same, so the limit must exceed
+/// the longest step. Time in which the whole process is suspended does not count. The main thread's notes are
+/// atomics of this object; nothing else is shared.
 ///
-/// One rank speaks: the lowest of those that wait. It learns of the others from a file of the run directory
-/// (WatchBoard), which is written only where something has lasted for half the limit. Where it cannot, or
-/// where the lowest one does not speak, another one does some seconds later.
+/// The lowest waiting rank reports. It learns about the others from a file in the run directory (WatchBoard),
+/// which is written only after half the limit. If the file is unavailable or the lowest rank stays silent,
+/// another rank reports some seconds later.
 ///
-/// One a process. Ranks of several runs in one job are watched run by run (Options::ranks).
+/// One per process. Ranks of several runs in one job are watched run by run (Options::ranks).
 class Watchdog {
  public:
-  /// What ends the job; called at most once, by the watchdog's thread.
+  /// Ends the job. The watchdog's thread calls it at most once.
   using Ending = std::function<void(const std::string& message)>;
 
   Watchdog(int rank, int size, Ending ending);
@@ -50,21 +49,21 @@ class Watchdog {
   ~Watchdog();
 
   struct Options {
-    double seconds = 0;              // longest wait; 0: none is watched
-    std::string folder;              // where ranks tell each other what they do; empty: nowhere
-    std::uint64_t job = 0;           // tells this job's notes from another's
-    std::vector<std::string> hosts;  // of each rank
-    std::vector<int> ranks = {};     // that wait for each other, by their numbers in the job; empty: all
+    double seconds = 0;              // longest wait; 0: no limit
+    std::string folder;              // for notes of the ranks to each other; empty: none
+    std::uint64_t job = 0;           // distinguishes this job's notes from another's
+    std::vector<std::string> hosts;  // by rank
+    std::vector<int> ranks = {};     // ranks in the job that wait for each other; empty: all
   };
-  /// From now on; replaces what was said before.
+  /// Watches from now on, with options that replace earlier ones.
   void watch(Options options);
   [[nodiscard]] Options options();
   /// This rank's number in the job.
   [[nodiscard]] int rank() const { return rank_; }
 
-  // The rest is called by the main thread alone. Texts are literals.
+  // Only the main thread may call the remaining functions. Texts are literals.
 
-  /// Returns what the rank was waiting for around this, for end_wait.
+  /// Begins a wait. Returns the enclosing wait, for end_wait.
   const char* begin_wait(const char* what) noexcept {
     const char* around = wait_.load(std::memory_order_relaxed);
     if (!around) wait_begin_ = Clock::now();
@@ -77,7 +76,7 @@ class Watchdog {
     wait_.store(around, std::memory_order_relaxed);
     move();
   }
-  /// Seconds spent in waits so far: for others, and for the library to move what they sent.
+  /// Seconds spent in waits so far, for other ranks and for the transfer of their messages.
   [[nodiscard]] double waited() const noexcept { return waited_; }
   struct Stage {
     const char* text = nullptr;
@@ -93,19 +92,19 @@ class Watchdog {
     patience_.store(around.patience, std::memory_order_relaxed);
     move();
   }
-  /// Seconds after which a wait ends the job; 0: none does.
+  /// Seconds after which a wait ends the job; 0: no limit.
   [[nodiscard]] double limit();
-  /// The training step that comes next, counted from 1.
+  /// Notes the next training step, counted from 1.
   void begin_step(Index step) noexcept { step_.store(step, std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Only one thread writes: no need for an atomic addition.
+  /// Only one thread writes, so no atomic addition is needed.
   void move() noexcept {
     moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   [[nodiscard]] Sighting look() const;
-  /// How many of those that wait for each other have a lower number.
+  /// Number of lower ranks among those that wait for each other.
   [[nodiscard]] int place(const Options& options) const;
   void run();
   void tick(double passed);
@@ -123,32 +122,32 @@ class Watchdog {
   std::atomic<int> patience_{1};
   std::atomic<Index> step_{0};
 
-  Clock::time_point wait_begin_;  // the main thread's own
+  Clock::time_point wait_begin_;  // main thread only
   double waited_ = 0;
 
-  std::mutex mutex_;  // of what follows, and of the thread's life
+  std::mutex mutex_;  // guards the following, and the thread's lifetime
   std::condition_variable wake_;
   bool ends_ = false;
   Options options_;
-  double period_ = 1;  // seconds between two looks
+  double period_ = 1;  // seconds between two checks
   std::unique_ptr<WatchBoard> board_;
   std::thread thread_;
 
-  // The thread's own.
+  // Watchdog thread only.
   Sighting seen_;
-  double still_ = 0;               // seconds in which nothing has changed
+  double still_ = 0;               // seconds without a change
   double since_note_ = 0;          // seconds since the last note on the board
-  bool noted_ = false;             // whether this rank has written on the board,
-  std::uint64_t noted_moves_ = 0;  // and when
-  double defer_ = 0;               // seconds beyond the limit for which it lets others speak
+  bool noted_ = false;             // this rank has written on the board,
+  std::uint64_t noted_moves_ = 0;  // at this count of moves
+  double defer_ = 0;               // seconds beyond the limit in which other ranks may report
   bool deferred_ = false;
-  std::vector<Sighting> others_;  // read from the board; empty: nothing is known
+  std::vector<Sighting> others_;  // from the board; empty: nothing known
 };
 
-/// While it lives, the rank waits for other ranks in `what`. Costs a few stores.
+/// Marks the rank as waiting for other ranks in `what` during its lifetime. Costs a few stores.
 class Wait {
  public:
-  /// One rank alone waits for nobody.
+  /// A single rank waits for nobody.
   Wait(const Communicator& comm, const char* what) noexcept
       : watchdog_(comm.size() > 1 ? comm.watchdog() : nullptr) {
     if (watchdog_) around_ = watchdog_->begin_wait(what);
@@ -164,7 +163,8 @@ class Wait {
   const char* around_ = nullptr;
 };
 
-/// While it lives, the rank is busy with `what`; `patience` times the limit is granted to its waits.
+/// Marks the rank as busy with `what` during its lifetime. The limit of its waits is multiplied by
+/// `patience`.
 class Stage {
  public:
   Stage(const Communicator& comm, const char* what, int patience = 1) noexcept : watchdog_(comm.watchdog()) {
@@ -181,12 +181,12 @@ class Stage {
   Watchdog::Stage around_;
 };
 
-/// Collective: from now on a wait of more than `seconds` ends the job (0: none does). `folder`: a directory
-/// that all ranks see, where they may leave notes for each other; empty: none. One rank alone is not watched.
+/// From now on a wait of more than `seconds` ends the job (0: no limit). `folder`: a directory that all ranks
+/// see, for notes to each other; empty: none. A single rank is not watched. Collective.
 void watch(const Communicator& comm, double seconds, const std::string& folder = "");
 
-/// The same while it lives, for the ranks of a run: afterwards waits are watched as before, for other ranks
-/// may be waited for that have a longer run.
+/// Watches the ranks of a run during its lifetime. Afterwards the earlier options apply again, because longer
+/// runs of other ranks may be waited for.
 class Watch {
  public:
   Watch(const Communicator& comm, double seconds, const std::string& folder);
@@ -199,12 +199,12 @@ class Watch {
   Watchdog::Options before_;
 };
 
-/// Notes which training step comes next, counted from 1.
+/// Notes the next training step, counted from 1.
 inline void begin_step(const Communicator& comm, Index step) {
   if (Watchdog* watchdog = comm.watchdog()) watchdog->begin_step(step);
 }
 
-/// Prints the message and ends all ranks with exit_hung; where MPI_Abort hangs, too, this one by itself.
+/// Prints the message and ends all ranks with exit_hung. If MPI_Abort hangs, too, this rank exits by itself.
 void end_hung_job(const std::string& message);
 
 }  // namespace rossby

@@ -79,7 +79,7 @@ std::vector<int> RowCut::heavy() {
 }
 
 WholeGraph::WholeGraph(const Config& config) : domain_(make_domain(Communicator::self(), config)) {
-  // Rows in the order of the file: parts are cut by their numbers there.
+  // Rows in the order of the file, because parts are cut by their numbers there.
   domain_.partition = RowPartition::blocks(domain_.nodes(), 1);
   domain_.rows = domain_.partition.rows_of(0);
 }

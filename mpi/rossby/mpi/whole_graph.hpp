@@ -15,7 +15,7 @@ namespace rossby {
 
 class WholeGraph;
 
-/// Makes relations on the rows of a domain.
+/// Builds relations on the rows of a domain.
 using BuildEdges = std::function<GlobalEdges(const Communicator&, const Domain&)>;
 
 /// A graph cut into the row blocks of pretended ranks.
@@ -24,14 +24,14 @@ class RowCut {
   RowCut(WholeGraph& whole, RowPartition partition);
 
   [[nodiscard]] const RowPartition& partition() const { return partition_; }
-  /// The rows of a part, of relations that `build` makes whole the first time that they are asked for.
+  /// Returns a part's rows of relations. `build` makes the whole relations at the first request.
   [[nodiscard]] GlobalEdges rows(int part, const BuildEdges& build);
-  /// What a part sends; no ghosts where no relations have been built.
+  /// Traffic of a part; no ghosts if no relations have been built.
   [[nodiscard]] const HaloCounts& halo(int part);
-  /// Entries of a part's rows, of all relations that have been built.
+  /// Number of entries in a part's rows, over all relations built so far.
   [[nodiscard]] Index entries(int part) const;
-  /// Part 0 and those that have most rows, entries, ghosts, rows to send and neighbours: one of them is the
-  /// slowest. Ascending.
+  /// Part 0 and the parts with the most rows, entries, ghosts, rows to send and neighbours, ascending. One of
+  /// them is the slowest.
   [[nodiscard]] std::vector<int> heavy();
 
  private:
@@ -41,19 +41,19 @@ class RowCut {
   std::optional<std::vector<HaloCounts>> halos_;
 };
 
-/// Nodes and relations of a configuration as one process sees them whole: what ranks that are not there
-/// (Communicator::pretended) would own is cut out of it. A plan holds one for all that it tries.
+/// Nodes and relations of a configuration as a whole, in one process. The shares of pretended ranks
+/// (Communicator::pretended) are cut out of it. A plan keeps one for all its candidates.
 class WholeGraph {
  public:
-  /// Reads the header of the data, as one rank. Throws UserError as make_domain does.
+  /// Reads the header of the data as a single rank. Throws UserError as make_domain does.
   explicit WholeGraph(const Config& config);
 
-  /// What make_domain would give rank `space.rank()` of `space.size()` row blocks, but for the order of rows
-  /// inside them (parallel.row_order), which is the file's. Lives as long as this.
+  /// Returns the domain that make_domain would return to rank `space.rank()` of `space.size()` row blocks,
+  /// except that rows within blocks have the file's order (parallel.row_order). Must not outlive this object.
   [[nodiscard]] Domain domain(const Communicator& space, const Config& config);
 
-  /// Entries of each global row, of all relations of relation.* (build_edges), which row blocks of equal cost
-  /// are balanced by; empty where there are none, or a dense relation has all.
+  /// Entries of each global row, over all relations of relation.* (build_edges), used to balance row blocks.
+  /// Empty without relations, or if a dense relation has all entries.
   [[nodiscard]] const std::vector<Index>& node_entries(const Config& config);
 
  private:
@@ -65,8 +65,7 @@ class WholeGraph {
       cuts_;  // by parallel.partition, parallel.entry_cost, parts
 };
 
-/// The rows of this rank: built by all ranks, or cut out of a whole graph where they are pretended.
-/// Collective.
+/// Returns this rank's rows, built by all ranks, or cut out of a whole graph for pretended ranks. Collective.
 [[nodiscard]] GlobalEdges rows_of_rank(const Communicator& space, const Domain& domain,
                                        const BuildEdges& build);
 
