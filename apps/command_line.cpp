@@ -11,7 +11,7 @@
 namespace rossby {
 namespace {
 
-/// The subcommand that was reached, with the words that lead to it: "rossby data synth".
+/// The subcommand that was reached, and the words that name it: "rossby data synth".
 struct Reached {
   const CLI::App* app;
   std::string words;
@@ -45,7 +45,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest);
 }
 
-/// The word that fits nowhere: an option before others, whose value may have been left over with it.
+/// Returns the word that fits nowhere. Prefers an option, because its value may be left over with it.
 std::string leftover(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
   const auto option =
@@ -104,7 +104,7 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const Reached place = reached(app);
   const std::vector<std::string> subcommands = subcommand_names(*place.app);
   std::string word = leftover(app);
-  // The first word is to name a subcommand, whatever options follow it.
+  // The first word has to name a subcommand, whatever options follow.
   if (const auto words = app.remaining(true);
       !subcommands.empty() && !words.empty() && !words.front().starts_with('-'))
     word = words.front();

@@ -11,20 +11,20 @@
 
 namespace rossby {
 
-/// Exit code of what was asked to leave: started again, it goes on.
+/// Exit code of a command that was asked to leave and goes on if it is started again.
 constexpr int exit_resume = 75;
 
-/// Adds --set key=value: one value each time, so that whatever follows is read as itself.
+/// Adds --set key=value. Each --set takes one value, so that the next word is read as itself.
 void add_settings(CLI::App& app, std::vector<std::string>& sets, const std::string& help);
 
 /// Adds --no-measure, which sets `measures` to false.
 void add_no_measure(CLI::App& app, bool& measures);
 
-/// What --set says of itself where any key may be set.
+/// Help text of --set for commands that accept any key.
 constexpr const char* set_help =
     "set a configuration key, for example --set train.epochs=20; may be repeated";
 
-/// What --device says of itself where a trained run is opened.
+/// Help text of --device for commands that open a trained run.
 constexpr const char* device_help =
     "device that forecasts: auto, cpu, cuda; default: the device of the training, or cpu if there is no GPU";
 
@@ -36,13 +36,13 @@ void choose(CLI::App& sub, commands::Chosen& chosen, const std::shared_ptr<Argum
   });
 }
 
-/// Checks a whole number of at least `least`, a finite number of at least 0, and one above 0.
+/// Validators of a whole number of at least `least`, a finite number of at least 0, and one above 0.
 [[nodiscard]] CLI::Validator whole_number(Index least);
 [[nodiscard]] CLI::Validator non_negative_number();
 [[nodiscard]] CLI::Validator positive_number();
 
-/// What is wrong with a command line and what would be right, in one line: unknown subcommands and options
-/// come with the nearest known name.
+/// Returns in one line what is wrong with a command line and what would be right. For an unknown subcommand
+/// or option the line names the nearest known one.
 [[nodiscard]] std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace rossby

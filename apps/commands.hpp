@@ -6,9 +6,9 @@
 
 #include "rossby/mpi/environment.hpp"
 
-// One function for each subcommand, in a file of its own under commands/: it defines the options, and when
-// the command line names the subcommand it sets `chosen` to what is to be done. That is called on every rank,
-// throws the same UserError on every rank if something is wrong, and returns the exit code.
+// One function for each subcommand, in a file of its own under commands/. The function defines the options.
+// If the command line names the subcommand, it sets `chosen` to the action. Every rank calls the action,
+// which throws the same UserError on every rank or returns the exit code.
 
 namespace rossby::commands {
 
@@ -27,7 +27,7 @@ void add_graph(CLI::App& app, Chosen& chosen);
 void add_report(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 
-// Below `rossby data`.
+// Subcommands of `rossby data`.
 void add_data_inspect(CLI::App& data, Chosen& chosen);
 void add_data_synth(CLI::App& data, Chosen& chosen);
 void add_data_graph(CLI::App& data, Chosen& chosen);

@@ -22,7 +22,7 @@ namespace {
 
 using namespace rossby;
 
-/// In the order in which --help lists them.
+/// Adds the commands in the order in which --help lists them.
 void add_commands(CLI::App& app, commands::Chosen& chosen) {
   commands::add_train(app, chosen);
   commands::add_evaluate(app, chosen);
@@ -42,11 +42,11 @@ void add_commands(CLI::App& app, commands::Chosen& chosen) {
   commands::add_config(app, chosen);
 }
 
-/// Whether the command may train with asynchronous updates, whose thread calls MPI: it or a file that it
-/// names has the word. MPI has to know before the configuration is read.
+/// True if the arguments, or the files that they name, contain "asynchronous". The thread of asynchronous
+/// updates calls MPI, and MPI has to know before the configuration is read.
 bool may_be_asynchronous(std::span<char* const> arguments) {
   constexpr std::string_view word = "asynchronous";
-  constexpr std::streamsize most = std::streamsize{1} << 20;  // configurations are no longer
+  constexpr std::streamsize most = std::streamsize{1} << 20;  // configurations are shorter
   for (const std::string_view argument : arguments) {
     if (argument.find(word) != std::string_view::npos) return true;
     std::error_code code;
@@ -71,7 +71,7 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Every rank sees the same arguments: one speaks, all leave.
+    // All ranks have the same arguments: rank 0 prints, every rank leaves.
     if (error.get_exit_code() == 0) return comm.rank() == 0 ? app.exit(error) : 0;
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", what_is_wrong(app, error).c_str());
     return 2;
@@ -92,8 +92,8 @@ int main(int argc, char** argv) {
     if (code == 0) expect_printed(comm);
     return code;
   } catch (const UserError& error) {
-    // Thrown by all ranks alike (agree): one line, one exit code. But a device may fail some of them in a
-    // step: the lowest one speaks.
+    // All ranks throw the same error (agree): one line, one exit code. In a step, a device may fail on some
+    // ranks only; the lowest of them then prints.
     end_unless_all_come(comm, error.what());
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", error.what());
     return 1;

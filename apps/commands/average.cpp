@@ -8,7 +8,7 @@ namespace rossby::commands {
 namespace {
 
 struct AverageArguments : AverageOptions {
-  std::string profile;  // directory of a profile, whose best candidates are members
+  std::string profile;  // directory of a profile whose best candidates are members
   Index best = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace rossby::commands {
 namespace {
 
-constexpr double busy = 0.15;  // by which rounds of a training differ
+constexpr double busy = 0.15;  // the machine counts as busy if rounds of a training differ by more
 
 int measure(const Communicator& comm, const CalibrateOptions& options) {
   const Calibrated made = calibrate(comm, options);

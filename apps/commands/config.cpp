@@ -10,7 +10,7 @@ namespace rossby::commands {
 namespace {
 
 struct ConfigArguments {
-  std::string config;  // empty: the table of keys; a file: its resolved configuration
+  std::string config;  // empty: print the table of keys; a file: print its resolved configuration
   std::vector<std::string> sets;
 };
 

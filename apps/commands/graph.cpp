@@ -18,14 +18,14 @@ namespace {
 struct StepGraphArguments {
   std::string config;
   std::string output;             // .txt, .json, .dot, .svg; empty: text to the console
-  bool measure = false;           // compute the steps on the host, and time them
+  bool measure = false;           // compute the steps on the host and time them
   std::vector<std::string> sets;  // --set key=value
 };
 
-/// Graphviz draws it: the program `dot`, or the one that GRAPHVIZ_DOT names. Throws UserError where there is
-/// none.
+/// Draws with Graphviz: the program `dot`, or the program that GRAPHVIZ_DOT names. Throws UserError if
+/// drawing fails.
 void draw(const std::string& dot, const std::string& file) {
-  // Whole path names: none of them begins like an option.
+  // Absolute paths, so that no name looks like an option.
   const std::string source = std::filesystem::absolute(file).string() + ".dot", drawn = source + ".svg";
   atomic_write(source, dot);
   const std::string command =

@@ -14,8 +14,8 @@ namespace rossby::commands {
 namespace {
 
 struct PlanArguments : PlanQuestion {
-  std::vector<std::string> check;  // run directories
-  bool regions = false;            // of those, by region of the step
+  std::vector<std::string> check;  // run directories to compare with their predictions
+  bool regions = false;            // show this comparison by region of the step
 };
 
 void print_or_write(const Communicator& comm, const std::string& file, const std::string& text,

@@ -20,10 +20,10 @@ namespace rossby::commands {
 namespace {
 
 struct ScalingArguments {
-  std::string folder;           // that the run directories lie in
+  std::string folder;           // contains the run directories
   std::string output;           // folder for table.md, scaling.json and plots; empty: table to the console
-  std::string kind = "strong";  // strong | weak: of runs without study.json
-  double band = -1;             // per cent, around predictions; −1: their mean error
+  std::string kind = "strong";  // strong | weak: for runs without study.json
+  double band = -1;             // per cent around predictions; −1: the mean error of the predictions
 };
 
 void make_folder(const std::string& folder) {
@@ -35,9 +35,9 @@ void make_folder(const std::string& folder) {
 }
 
 struct RunArguments {
-  std::string run;                 // its directory, or that of an average
+  std::string run;                 // directory of a run or of an average
   std::string output;              // folder for the page; empty: <run>/report
-  std::vector<std::string> nodes;  // whose forecasts are drawn; empty: some
+  std::vector<std::string> nodes;  // nodes whose forecasts are drawn; empty: some
 };
 
 struct CompareArguments : CompareOptions {
@@ -65,7 +65,7 @@ int report_scaling(const Communicator& comm, const ScalingArguments& arguments) 
   return 0;
 }
 
-/// relations.nc of the run, if it is of its present state; empty: it is not.
+/// Returns relations.nc of the run; empty if it is missing or older than the state.
 std::string present_relations(const std::string& run) {
   namespace fs = std::filesystem;
   const fs::path file = fs::path(run) / "relations.nc";
@@ -75,8 +75,8 @@ std::string present_relations(const std::string& run) {
   return newer ? file.string() : "";
 }
 
-/// The file with the run's learned relations, which it makes if there is none, and why there is none.
-/// Collective.
+/// Returns the file with the run's learned relations, and writes it if it is missing. Empty if there are
+/// none; if writing failed, `why` says why. Collective.
 std::string relations_for(const Communicator& comm, const std::string& run, const std::string& folder,
                           std::string& why) {
   const std::string present = broadcast(comm, comm.rank() == 0 ? present_relations(run) : "");
@@ -92,7 +92,7 @@ std::string relations_for(const Communicator& comm, const std::string& run, cons
   options.may_lack = true;
   try {
     return write_relations(comm, run, options);
-  } catch (const UserError& error) {  // of all ranks alike
+  } catch (const UserError& error) {  // thrown on all ranks
     why = error.what();
     return "";
   }

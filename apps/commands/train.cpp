@@ -23,22 +23,22 @@ namespace {
 
 struct TrainArguments {
   std::string config;             // TOML file, or a series
-  std::string profile;            // --profile DIR: the candidate that it has chosen, in place of config
-  std::string run;                // --run DIR; empty: beside a series its stem, in a profile "best"
+  std::string profile;            // --profile DIR: its chosen candidate, in place of config
+  std::string run;                // --run DIR; empty: DIR/best of a profile, else default_run()
   std::string resume = "auto";    // --resume auto|never|FILE
   bool write_state = false;       // --write-state
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
   std::string from;               // --from RUN; empty: as configured
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
-  std::string machine;            // --machine FILE: predicts the training; empty: does not
+  std::string machine;            // --machine FILE: measurements for a prediction; empty: none
   bool measures = true;           // unless --no-measure
-  std::string record;             // --record FILE; empty: updates are not written down
-  std::string replay;             // --replay FILE; empty: no recorded training is repeated
+  std::string record;             // --record FILE; empty: updates are not recorded
+  std::string replay;             // --replay FILE; empty: nothing is repeated
   std::string plan = "given";     // --plan given|auto: as configured, or the fastest candidate
   std::vector<std::string> sets;  // --set key=value
 
-  /// --set, with the options that are settings of their own.
+  /// The values of --set, and the options that set a key.
   [[nodiscard]] std::vector<std::string> settings() const {
     std::vector<std::string> all = sets;
     if (!device.empty()) all.push_back("parallel.device=" + device);
@@ -48,7 +48,7 @@ struct TrainArguments {
     return all;
   }
 
-  /// The command line that goes on with the run, for a shell.
+  /// The shell command that goes on with the run.
   [[nodiscard]] std::string command_to_resume(int ranks) const {
     std::string line = fmt::format("{}rossby train {} --run {} --resume auto", launcher_prefix(ranks),
                                    quoted(config), quoted(run));
@@ -69,17 +69,17 @@ struct TrainArguments {
   }
 };
 
-/// Where a training goes for which no --run is given.
+/// Returns the run directory of a training without --run.
 std::string default_run(const std::string& series) {
   std::string name = std::filesystem::path(series).stem().string();
   std::erase_if(name, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
   return (name.empty() ? "series" : name) + ".run";
 }
 
-/// Gives a configuration with `more` settings.
+/// Loads the configuration with `more` settings.
 using Load = std::function<Config(const std::vector<std::string>& more)>;
 
-/// The configuration file, or the default settings of a series, below --set. Collective.
+/// Loads the configuration file, or the default settings of a series, and then --set. Collective.
 Load loader(const Communicator& comm, const TrainArguments& arguments) {
   std::vector<std::string> sets;
   if (names_series(arguments.config)) {
@@ -98,7 +98,7 @@ Load loader(const Communicator& comm, const TrainArguments& arguments) {
   };
 }
 
-/// The settings of the fastest candidate. Throws UserError if none fits.
+/// Returns the configuration of the fastest candidate. Throws UserError if none fits.
 Config choose_plan(const Communicator& comm, const TrainArguments& arguments, const Load& load) {
   if (arguments.machine.empty())
     user_error("--plan auto needs a machine file. Name that of 'rossby calibrate' with --machine");
