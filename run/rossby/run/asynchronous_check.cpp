@@ -13,8 +13,8 @@
 namespace rossby {
 namespace {
 
-/// Counts [[value, times], …] of an epoch, added to shares that are not divided yet; values in units of
-/// `unit`.
+/// Adds an epoch's counts [[value, times], …] to shares that are not divided by their sum yet. The index of a
+/// value is value / `unit`.
 void add_times(const nlohmann::ordered_json& times, double unit, Shares& shares) {
   for (const auto& entry : times) {
     const auto at = static_cast<std::size_t>(std::max(0L, std::lround(entry.at(0).get<double>() / unit)));
@@ -60,7 +60,7 @@ std::optional<AsynchronousPlan> measured_asynchronous(const std::string& metrics
       place = std::move(here);
       epochs.clear();
     }
-    // An epoch of several starts has the time of the last of them.
+    // Skips epochs of several starts: their time is that of the last start only.
     if (json.at("sent").value("whole", false)) epochs.push_back(std::move(json));
   }
   if (epochs.empty() || !(windows > 0)) return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<AsynchronousPlan> measured_asynchronous(const std::string& metrics
   plan.update_seconds /= weight;
   plan.statistics.updates = divide(plan.statistics.mini_batch) / static_cast<double>(epochs.size());
   divide(plan.statistics.staleness);
-  // The last sub-batch of an epoch may have fewer.
+  // The last sub-batch of an epoch may have fewer windows.
   plan.windows = trained / weight / mean_of(plan.statistics.mini_batch);
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());

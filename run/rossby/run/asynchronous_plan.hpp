@@ -10,21 +10,21 @@
 
 namespace rossby {
 
-/// What is asked of asynchronous trainings.
+/// Limits for asynchronous trainings.
 struct AsynchronousLimits {
-  double target_batch = 0;   // windows of an update, on average; 0: any
-  double tolerance = 0.5;    // how far it may be from that, as a share of it
-  double max_staleness = 0;  // on average; 0: any
+  double target_batch = 0;   // windows of an update, mean; 0: any
+  double tolerance = 0.5;    // largest relative difference from target_batch
+  double max_staleness = 0;  // mean; 0: any
 };
 
 /// A candidate whose time groups train asynchronously.
 struct AsynchronousCandidate : AsynchronousPlan {
-  std::string refused;  // why; empty: it is not
+  std::string refused;  // reason; empty: not refused
 };
 
-/// From the calls of a synchronous plan: a worker takes forward, backward and halos of a step with as many
-/// windows, an update takes its sum and the optimiser. Small numbers of sub-batches are simulated, of more
-/// the law is taken. Staleness has no limit here (train.max_staleness).
+/// Plans from the calls of a synchronous plan. A worker needs forward, backward and halos of a step with as
+/// many windows; an update needs its sum and the optimiser. Few sub-batches are simulated, for many
+/// `asynchronous_law` is used. Staleness has no limit here (train.max_staleness).
 [[nodiscard]] AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfile& profile,
                                                  const Config& config);
 
@@ -32,9 +32,9 @@ struct AsynchronousCandidate : AsynchronousPlan {
     const std::vector<Candidate>& candidates, const MachineProfile& profile, const LoadConfig& load,
     const AsynchronousLimits& limits);
 
-/// The one with the shortest epoch, by its index; −1: none fits.
+/// Returns the index of the candidate with the shortest epoch; −1 if none fits.
 [[nodiscard]] int fastest(const std::vector<AsynchronousCandidate>& candidates);
-/// A table for the console; the fastest is marked. Of the candidates that these are of.
+/// Returns a table for the console, with the fastest marked. `asynchronous` are variants of `candidates`.
 [[nodiscard]] std::string text_of(const std::vector<Candidate>& candidates,
                                   const std::vector<AsynchronousCandidate>& asynchronous);
 [[nodiscard]] nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,

@@ -25,7 +25,7 @@ namespace rossby {
 namespace {
 
 using Kind = AverageMember::Kind;
-using Weights = std::vector<std::vector<double>>;  // of each horizon, one a member
+using Weights = std::vector<std::vector<double>>;  // [horizon][member]
 
 bool is_same(const AverageMember& a, const AverageMember& b) {
   if (a.kind != b.kind) return false;
@@ -34,7 +34,7 @@ bool is_same(const AverageMember& a, const AverageMember& b) {
   return std::filesystem::equivalent(a.name, b.name, code);
 }
 
-/// The folder in which a directory is made or lies.
+/// Returns the folder that contains, or will contain, a directory.
 std::string folder_of(const std::string& directory) {
   const std::string folder = std::filesystem::absolute(directory).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -55,7 +55,7 @@ void check_output(const std::string& directory) {
     user_error("{}: cannot be written: {}: {}", directory, place, std::strerror(errno));
 }
 
-/// The words of the command line, as rank 0 finds them; all ranks see the same files.
+/// Finds the members that the command line names. All ranks see the same files.
 std::vector<AverageMember> members_of(const Communicator& comm, const AverageOptions& options) {
   std::vector<AverageMember> members = agree(comm, [&] {
     std::vector<AverageMember> found;
@@ -79,10 +79,10 @@ std::vector<AverageMember> members_of(const Communicator& comm, const AverageOpt
 struct Validated {
   std::vector<Index> origins;
   ErrorGram gram;
-  bool scaled = false;  // variables of different units count alike
+  bool scaled = false;  // errors are scaled, so that variables of different units count alike
   ForecastStore store;  // forecasts of all members
   Series truth;
-  Weights mae = {};  // mean absolute error of each horizon, of the members, and then of their average
+  Weights mae = {};  // mean absolute errors of each horizon: of the members, then of their average
 
   [[nodiscard]] std::vector<double> of(Index horizon) const { return gram.mean(horizon, scaled); }
 };
@@ -144,7 +144,7 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
   return found;
 }
 
-/// Runs that were refit have seen the validation part: those that chose their epochs are scored.
+/// Scores, for a run that was refit, the run that chose its epochs: the refit saw the validation part.
 Validated validate_before_refit(Members& members, Index horizons, const AverageOptions& options,
                                 std::string& remark) {
   const std::vector<AverageMember> before = agree(members.comm(), [&] { return members.before_refit(); });
@@ -173,13 +173,13 @@ Weights weights_of(const AverageOptions& options, const Validated* validated, In
   return weights;
 }
 
-/// Finds Validated::mae. Collective.
+/// Computes Validated::mae. Collective.
 void add_absolute_errors(Validated& validated, const Weights& weights, Reducer& reducer) {
   const std::size_t members = weights.front().size();
   const Index width = validated.truth.rows * validated.truth.features;
   for (Index h = 1; h <= std::ssize(weights); ++h) {
     const std::vector<double>& w = weights[static_cast<std::size_t>(h - 1)];
-    std::vector<double> sums(members + 2);  // of members, of their average, targets
+    std::vector<double> sums(members + 2);  // of the members, of their average, number of targets
     for (Index o = 0; o < std::ssize(validated.origins); ++o) {
       const float* truth = validated.truth.at(validated.origins[static_cast<std::size_t>(o)] + h);
       for (Index i = 0; i < width; ++i) {
@@ -201,7 +201,7 @@ void add_absolute_errors(Validated& validated, const Weights& weights, Reducer& 
   }
 }
 
-/// Root mean squared errors of the validation part: those of the members, and then of their average.
+/// Returns root mean squared errors in the validation part: of the members, then of their average.
 std::vector<double> rmse_of(const Validated& validated, Index horizon, std::span<const double> weights) {
   const std::vector<double> gram = validated.gram.mean(horizon, false);
   std::vector<double> rmse;
@@ -210,7 +210,7 @@ std::vector<double> rmse_of(const Validated& validated, Index horizon, std::span
   return rmse;
 }
 
-/// What is written.
+/// The average, in the forms in which it is written.
 struct Made {
   const AverageOptions& options;
   const Members& members;
@@ -252,7 +252,7 @@ struct Made {
     return json;
   }
 
-  /// A line a horizon, each with a number of every column.
+  /// Returns a table with a line for each horizon and a number for each column.
   [[nodiscard]] std::string table(
       const std::string& title, std::span<const std::string> names, std::span<const Index> report, int digits,
       const std::function<double(Index horizon, std::size_t column)>& number) const {
@@ -289,7 +289,7 @@ struct Made {
   }
 };
 
-/// The directory goes again if it is new and the file cannot be written.
+/// Writes average.json. If that fails, removes the directory again if it is new.
 void write_average(const std::string& directory, const std::string& text) {
   std::error_code code;
   const bool is_new = std::filesystem::create_directory(directory, code);

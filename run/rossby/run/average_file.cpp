@@ -27,7 +27,7 @@ using Kind = AverageMember::Kind;
 constexpr std::array<std::pair<Kind, const char*>, 3> member_kinds{
     {{Kind::run, "run"}, {Kind::baseline, "baseline"}, {Kind::file, "file"}}};
 
-/// A path of average.json as this process finds it.
+/// Resolves a path of average.json, which is relative to the directory.
 std::string found(const std::string& directory, const std::string& path) {
   if (std::filesystem::path(path).is_absolute()) return path;
   return (std::filesystem::path(directory) / path).lexically_normal().string();
@@ -65,7 +65,7 @@ std::string hash_of_bytes(const std::string& path) {
   return fmt::format("{:016x}", hash.value());
 }
 
-/// Of values alone: the same training gives the same.
+/// Hashes the values alone, so that equal trainings have equal hashes.
 std::string hash_of_state(const std::string& path) {
   const StoredState state = list_state(path);
   TextHash hash;

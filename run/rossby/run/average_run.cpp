@@ -15,7 +15,7 @@
 namespace rossby {
 namespace {
 
-/// As rank 0 finds it; all ranks read the same file.
+/// Reads the average on all ranks. Rank 0 checks that its members are there and unchanged.
 Average average_of(const Communicator& comm, const std::string& directory) {
   const Average average = agree(comm, [&] { return read_average(directory); });
   agree(comm, [&] {
@@ -79,14 +79,14 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
   made_horizons_ = horizons;
   ForecastStore& sum = *made_;
   for (Index k = 0; k < members_.size(); ++k) {
-    Index needed = horizons;  // of the leads at which it has a weight
+    Index needed = horizons;  // the largest lead at which the member has a weight
     while (needed > 0 && weight(needed, k) == 0) --needed;
     if (needed == 0) continue;
     members_.forecast(k, origins, needed, this->horizons(),
                       [&](Index first, Index h, NodeView<const float> x) {
                         const auto w = static_cast<float>(weight(h, k));
                         if (w == 0) return;
-                        float before = 0;  // weight of the members so far
+                        float before = 0;  // sum of the weights of earlier members
                         for (Index j = 0; j < k; ++j) before += static_cast<float>(weight(h, j));
                         for (Index b = 0; b < x.cols; ++b) {
                           float *to = sum.at(0, h, first + b), *square = sum.at(1, h, first + b);
@@ -94,7 +94,7 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
                           for (Index i = 0; i < x.rows; ++i)
                             for (Index f = 0; f < m; ++f) {
                               const float value = x.at(i, b)[f];
-                              // Updated as members come, so that large values do not cancel (West 1979).
+                              // West (1979): updates as members come, so that large values do not cancel.
                               const float mean = before > 0 ? *to / before : 0, off = value - mean;
                               *square++ += w * before / (before + w) * off * off;
                               *to++ += w * value;

@@ -12,14 +12,14 @@
 
 namespace rossby {
 
-/// Whether `directory` holds an average, as rank 0 sees it. Collective.
+/// True if `directory` holds an average, as rank 0 sees it. Collective.
 [[nodiscard]] bool averages(const Communicator& comm, const std::string& directory);
 
-/// An average of forecasters, opened: what evaluate and forecast ask a run for.
+/// An opened average of forecasters, with the functions that evaluate and forecast use of a run.
 class AverageRun {
  public:
-  /// `output`: the file that is asked for, in whose folder add_errors may make a file; empty: in `directory`.
-  /// Throws UserError if a run was trained again, or a file was written again, after the average was made.
+  /// `output`: the requested file, in whose folder add_errors may make a file; empty: in `directory`. Throws
+  /// UserError if a run was trained again, or a file was written again, after the average was made.
   /// Collective.
   AverageRun(const Communicator& comm, const std::string& directory, std::span<const std::string> sets,
              const std::string& device, const std::string& output);
@@ -35,29 +35,29 @@ class AverageRun {
   }
   /// "stacking of runs/a, direct_ridge".
   [[nodiscard]] std::string text() const;
-  /// What usable() left out, a line; empty: nothing.
+  /// Returns a line on what usable() left out; empty: nothing.
   [[nodiscard]] const std::string& remark() const { return remark_; }
-  /// What openings have to say, and who is averaged, a line each; rank 0's.
+  /// Returns lines with the remarks of the members and the names of the members. On rank 0.
   [[nodiscard]] std::string remarks() const;
 
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons);
-  /// Adds the average's errors as forecaster number `as`. Members with a weight are run one after the other;
-  /// their weighted sum of all origins is held, if it is large in an unnamed file. Collective.
+  /// Adds the average's errors as forecaster number `as`. Members with a weight run one after the other.
+  /// Their weighted sum of all origins is held in memory or, if it is large, in an unnamed file. Collective.
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons, Index as = 0);
 
-  /// From now on add_errors keeps the forecasts of the members, for visit_members.
+  /// Makes add_errors keep the forecasts of the members, for visit_members.
   void keep_members() { keeps_members_ = true; }
-  /// Those that add_errors has made last, origin by origin.
+  /// Visits the members' forecasts of the last add_errors, origin by origin.
   void visit_members(const std::function<void(const MemberValues&)>& visit);
-  /// ConformalQuantiles::dressing by those. Collective.
+  /// Returns ConformalQuantiles::dressing of the members' forecasts. Collective.
   [[nodiscard]] std::vector<double> dressing(const ConformalQuantiles& quantiles);
 
-  /// Of the forecasts that add_errors has made, by horizon: √(mean variance of the members about their
-  /// weighted mean). Collective.
+  /// Returns √(mean variance of the members about their weighted mean) by horizon, for the forecasts of
+  /// add_errors. Collective.
   [[nodiscard]] std::vector<double> spread();
 
-  /// Where rank 0 writes: the output that is asked for, or `usual` in the directory. Throws UserError where
-  /// that may not be written, or would replace what is read.
+  /// Returns the file that rank 0 writes: the requested output, or `usual` in the directory. Throws UserError
+  /// if it may not be written, or would replace an input.
   [[nodiscard]] std::string output(const std::string& usual) const;
 
  private:
@@ -67,8 +67,8 @@ class AverageRun {
   std::string remark_;             // of usable()
   std::vector<double> variances_;  // (horizons, {sum, number}) of this rank
   bool keeps_members_ = false;
-  std::optional<ForecastStore> made_;  // last: average, squares and, if they are kept, members
-  std::vector<Index> made_from_;       // their origins
+  std::optional<ForecastStore> made_;  // of the last add_errors: average, squares and, if kept, members
+  std::vector<Index> made_from_;       // origins of made_
   Index made_horizons_ = 0;
   Series truth_;
 };

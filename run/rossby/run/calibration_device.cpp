@@ -18,7 +18,7 @@
 namespace rossby {
 namespace {
 
-/// Seconds of what `work` enqueues, the median of some times.
+/// Returns the median time in seconds of what `work` enqueues.
 double time_queue(const Communicator& comm, Device& device, const std::function<void()>& work) {
   constexpr int repeats = 7;
   std::vector<double> times;
@@ -35,7 +35,7 @@ double time_queue(const Communicator& comm, Device& device, const std::function<
   return times[repeats / 2];
 }
 
-/// Ranks of one host measure at the same time; each rate is the mean of theirs.
+/// Adds rates to a profile. Ranks of one host measure at the same time; a rate is the mean over the ranks.
 class Rates {
  public:
   Rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile)
@@ -59,7 +59,7 @@ void measure_copies(const Communicator& comm, Device& device, Index bytes, Rates
   const Buffer<std::byte> there(bytes, device);
   Buffer<std::byte> back(bytes, device), pageable(bytes), pinned = Buffer<std::byte>::pinned(bytes, device),
                                                           other = Buffer<std::byte>::pinned(bytes, device);
-  std::fill_n(pageable.data(), bytes, std::byte{1});  // pages that are there
+  std::fill_n(pageable.data(), bytes, std::byte{1});  // allocates the pages
   device.wait();
   const auto size = static_cast<std::size_t>(bytes);
   const auto amount = static_cast<double>(bytes);
@@ -77,7 +77,7 @@ void measure_copies(const Communicator& comm, Device& device, Index bytes, Rates
   time("device_stream", 2 * amount, [&] { driver.copy_within(back.data(), there.data(), size); });
 }
 
-/// Values in [−1, 1): a prime number of random ones, repeated.
+/// Returns values in [−1, 1): a prime number of random values, repeated.
 std::vector<float> noise(Index size) {
   constexpr std::size_t period = 65'521;
   const Random random(1, "gemm");
@@ -90,7 +90,7 @@ std::vector<float> noise(Index size) {
 void measure_products(const Communicator& comm, const Exec& exec, Index size, Rates& rates) {
   Device& device = *exec.device;
   Buffer<float> a(size * size, device), b(size * size, device), c(size * size, device);
-  // Zeros would draw less power than a training's numbers do, and be multiplied at a higher clock.
+  // Zeros draw less power than a training's numbers, and would be multiplied at a higher clock.
   const std::vector<float> values = noise(size * size);
   device.upload(a.data(), std::span<const float>(values));
   device.upload(b.data(), std::span<const float>(values));
@@ -104,7 +104,7 @@ void measure_products(const Communicator& comm, const Exec& exec, Index size, Ra
   rates.add("device_gemm", n, products * 2 * n * n * n, seconds);
 }
 
-/// Seconds to wait for a device that has nothing to do, and fetch a step's sums from it.
+/// Returns the seconds to wait for an idle device and to fetch the sums of a step from it.
 double time_waiting(Device& device) {
   constexpr int waits = 101;
   std::vector<double> times;
@@ -120,7 +120,7 @@ double time_waiting(Device& device) {
   return times[waits / 2];
 }
 
-/// Those that a rank sees, or, where ranks see one each, those that they take. Collective.
+/// Returns the GPUs of a host: those that a rank sees or, if one each, those that ranks take. Collective.
 int gpus_of_host(const Communicator& comm, const DeviceChoice& choice) {
   return std::max(cuda_devices().count, choice.gpus / hosts_of(comm));
 }

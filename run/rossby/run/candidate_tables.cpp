@@ -12,12 +12,12 @@
 #include "rossby/run/candidates.hpp"
 #include "rossby/run/console.hpp"
 
-// Candidates as a table and as JSON.
+// Shows candidates as a table and as JSON.
 
 namespace rossby {
 namespace {
 
-/// The fastest that fits on the fewest ranks, which gains are over; null: none fits.
+/// Returns the reference for gains: of those on the fewest ranks the fastest that fits; null if none fits.
 const Candidate* baseline(const std::vector<Candidate>& candidates) {
   const Candidate* base = nullptr;
   for (const Candidate& c : candidates)
@@ -27,8 +27,8 @@ const Candidate* baseline(const std::vector<Candidate>& candidates) {
   return base;
 }
 
-/// Of a candidate's training over the baseline's, and that over the ratio of their ranks; 0: not known, or of
-/// one that does not fit.
+/// Speed-up of a candidate's training over the baseline's, and speed-up over the ratio of their ranks. Both
+/// are 0 if unknown, or if the candidate does not fit.
 struct Gain {
   double speed_up = 0, efficiency = 0;
   Gain(const Candidate* base, const Candidate& candidate) {
@@ -38,12 +38,12 @@ struct Gain {
   }
 };
 
-/// What no measurement stands behind of those that fit, and of how many of them.
+/// Lists how many candidates that fit rely on operations that were not measured.
 std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate* best) {
   std::vector<const Candidate*> fit;
   for (const Candidate& c : candidates)
     if (c.fits()) fit.push_back(&c);
-  using Having = std::pair<std::size_t, bool>;  // how many of them, and whether the fastest is one
+  using Having = std::pair<std::size_t, bool>;  // how many candidates, and whether the fastest is one of them
   const auto having = [&](const auto& has) {
     return Having(std::ranges::count_if(fit, [&](const Candidate* c) { return has(c->plan->interpolated); }),
                   has(best->plan->interpolated));
@@ -61,7 +61,7 @@ std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate
     for (const Candidate* c : fit) far.*share = std::max(far.*share, c->plan->interpolated.*share);
     tell(having([&](const Prediction& p) { return p.*share > far_share_told; }), far);
   }
-  // Names together that the same number of candidates have, those of most first.
+  // Groups names that the same number of candidates have, largest number first.
   std::set<std::string> names;
   for (const Candidate* c : fit)
     names.insert(c->plan->interpolated.unmeasured.begin(), c->plan->interpolated.unmeasured.end());

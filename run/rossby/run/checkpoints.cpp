@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-", suffix = ".h5";
 
-/// Steps in a checkpoint's name, −1 where it is none.
+/// Returns the steps in a checkpoint's name; −1 if the name has another form.
 Index steps_of(const std::string& name) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
     return -1;
@@ -135,8 +135,8 @@ std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<
 
 namespace {
 
-/// Dense relations sum chunk by chunk: the same chunks as before, where nobody asks for others and those that
-/// stream have memory for them.
+/// Keeps the chunks of dense relations, over which sums run. Calls `warn` if the user sets other chunks, or
+/// if streamed relations lack memory for the same ones.
 template <class Warn>
 void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector<std::string>& sets,
                  const Warn& warn) {
@@ -151,8 +151,8 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
                      before == 0 ? " on a device: all of the relation at once" : ""));
 }
 
-/// A slab is made of as many stretches of time as there are lanes, and so is a batch of windows: groups,
-/// where nobody has said. All steps at once are the same ones on every grid.
+/// Warns if slabs or batches of windows change. They consist of as many stretches of time as there are lanes,
+/// by default time groups. Slabs of all steps are the same on every grid.
 void warn_of_other_batches(const Config& config, const Config& written) {
   const Index before = written.parallel.time_groups, now = config.parallel.time_groups;
   if (now == before) return;
@@ -207,7 +207,7 @@ Config settle_files(const Communicator& comm, const Config& config,
 
 namespace {
 
-/// Of a training on the host: what "auto" meant. A checkpoint that does not say had what its settings say.
+/// Keeps parallel.products of a training on the host. A checkpoint that does not record it used its settings.
 void keep_products(const Checkpoint& checkpoint, const Config& config, const Config& written,
                    std::vector<std::string>& sets, const auto& warn) {
   if (member_text(*checkpoint.metadata, "blas").empty()) return;
@@ -227,7 +227,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   const Config written = agree(
       comm, [&] { return Config::parse(member_text(*checkpoint.metadata, "config"), checkpoint.path, {}); });
   auto differences = config.differences(written);
-  // A checkpoint of an earlier version does not know enough of its data to tell them from others.
+  // A checkpoint of an earlier version has no hash that tells its data from others.
   if (!member_text(*checkpoint.metadata, "training_hash").empty()) std::erase_if(differences, names_file);
   std::erase_if(differences, [&](const std::string& difference) { return cuts_batches(config, difference); });
   const bool other_default =
@@ -249,7 +249,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   for (const Isa known : supported_isas())
     if (isa == to_string(known)) lacking = 0;
   reducer.max(std::span<double>(&lacking, 1));
-  const bool doubles = config.model.precision == "double";  // computed with the portable set only
+  const bool doubles = config.model.precision == "double";  // double is computed with the portable set only
   if (!doubles && asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
   if (doubles ? isa != to_string(Isa::portable) : asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
@@ -286,7 +286,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   if (config.windows()) {
     differs("window.micro_batches", written.window.micro_batches, config.window.micro_batches);
   } else if (config.relation.discover == "dense" && of_groups(config) && of_groups(written)) {
-    // Streamed relations are updated from what groups exchange; of those in memory they may sum gradients.
+    // Streamed relations are updated from what groups exchange; relations in memory may sum gradients.
     differs("relation.memory", written.relation.memory, config.relation.memory);
   }
   if (comm.rank() == 0) warn_of_other_batches(config, written);
@@ -319,7 +319,7 @@ void cut_metrics(const std::string& path, Index epochs) {
   std::string kept;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
-    if (end == std::string::npos) break;  // half a line
+    if (end == std::string::npos) break;  // the last line is incomplete
     const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
                                   text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     const bool whole = line.is_object() && line.contains("epoch") && line["epoch"].is_number_integer();

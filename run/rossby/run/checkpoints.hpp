@@ -19,22 +19,22 @@ namespace rossby {
   return run + "/checkpoints";
 }
 
-/// The folder <run>/checkpoints with its files step-<optimiser steps>.h5. The newest is found by listing:
-/// there is no name that a crash could leave pointing at nothing.
+/// The folder <run>/checkpoints with its files step-<optimiser steps>.h5. The newest file is found by
+/// listing, because a crash could leave a name that points at nothing.
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
 
   [[nodiscard]] std::string file(Index steps) const;
-  /// Paths, newest first; empty where the folder does not exist.
+  /// Returns paths, newest first; empty if the folder does not exist.
   [[nodiscard]] std::vector<std::string> newest_first() const;
-  /// Optimiser steps in a checkpoint's name; −1 where it is none.
+  /// Returns the optimiser steps in a checkpoint's name; −1 if the name has another form.
   [[nodiscard]] static Index steps(const std::string& path);
-  /// Removes all but the `keep` newest.
+  /// Removes all but the `keep` newest files.
   void prune(Index keep) const;
-  /// Removes those of more than `steps` steps, which a return to an earlier one has left behind.
+  /// Removes files of more than `steps` steps, which a return to an earlier checkpoint has left behind.
   void drop_after(Index steps) const;
-  /// Removes what a killed process was writing.
+  /// Removes files that a killed process was writing.
   void sweep() const;
 
  private:
@@ -48,7 +48,7 @@ struct Checkpoint {
   TrainingState training;
 };
 
-/// A checkpoint that is good, but of something else: nothing to skip, the user has to decide.
+/// A good checkpoint of something else. It is not skipped: the user has to decide.
 class BadContinuation : public UserError {
  public:
   using UserError::UserError;
@@ -57,30 +57,31 @@ class BadContinuation : public UserError {
 /// Reads the metadata of one file. Throws UserError naming file and cause.
 [[nodiscard]] Checkpoint read_checkpoint(const std::string& path);
 
-/// The first of rank 0's `candidates` whose metadata is good, which is taken from the list together with
-/// those before it: rank 0 says on stderr which are skipped and why. nullopt where none is left. Collective.
+/// Returns the first of rank 0's `candidates` with good metadata; nullopt if none is left. Removes it and
+/// those before it from the list. Rank 0 prints on stderr which are skipped and why. Collective.
 [[nodiscard]] std::optional<Checkpoint> next_checkpoint(const Communicator& comm,
                                                         std::vector<std::string>& candidates);
 
-/// Rank 0 says why a checkpoint is not used.
+/// Prints on rank 0 why a checkpoint is not used.
 void warn_skipped(const Communicator& comm, const std::string& path, const std::string& why);
 
-/// Refuses settings under which a checkpoint cannot go on, naming keys and both values. Returns `config` with
-/// what "auto" meant when the checkpoint was written (parallel.isa, parallel.dense_kernel, relation.update),
-/// so that the continuation has the same bits; where that cannot be, rank 0 warns. Collective.
-/// The configuration with the files of the series by their names (with_series_names). A run that goes on
-/// keeps those that it began with: if data.file names more by now, rank 0 says so. Collective.
+/// Returns the configuration with the files of the series by their names (with_series_names). A run that goes
+/// on keeps the files that it began with; if data.file names more by now, rank 0 warns. Collective.
 [[nodiscard]] Config settle_files(const Communicator& comm, const Config& config,
                                   const std::optional<Checkpoint>& checkpoint);
 
+/// Returns `config` with what "auto" meant when the checkpoint was written (parallel.isa,
+/// parallel.dense_kernel, relation.update), so that results are bitwise the same. Rank 0 warns if that is
+/// impossible. Throws BadContinuation naming keys and both values if the settings do not fit the checkpoint.
+/// Collective.
 [[nodiscard]] Config settings_to_resume(const Communicator& comm, const Config& config,
                                         const Checkpoint& checkpoint);
 
-/// Rank 0 warns where a checkpoint of a training on the host was computed with other kernels of the BLAS.
+/// Warns on rank 0 if a checkpoint of a training on the host was computed with other BLAS kernels.
 void warn_of_other_blas(const Communicator& comm, const Checkpoint& checkpoint);
 
-/// What is learned differently than before the checkpoint, how long, and what is validated when:
-/// "optimiser.lr = 0.01 instead of 0.1".
+/// Returns changes of learning, training length and validation since the checkpoint: "optimiser.lr = 0.01
+/// instead of 0.1".
 [[nodiscard]] std::vector<std::string> changes_of_learning(const Config& config,
                                                            const Checkpoint& checkpoint);
 

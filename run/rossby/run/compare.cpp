@@ -16,12 +16,12 @@
 namespace rossby {
 namespace {
 
-/// The forecasters that are compared: averages, and the members of what would be an average of the others.
+/// The forecasters to compare: averages, and the others, opened as members of an average.
 struct Compared {
   struct One {
     std::string name;
-    Index member = -1;   // among the members, −1: an average
-    Index average = -1;  // among the averages
+    Index member = -1;   // index into members; −1: an average
+    Index average = -1;  // index into averages
   };
   std::vector<One> all;
   std::unique_ptr<Members> members;
@@ -70,7 +70,7 @@ Compared open_compared(const Communicator& comm, const CompareOptions& options) 
   return open;
 }
 
-/// Steps that all can forecast.
+/// Returns the number of steps that all can forecast.
 Index common_horizons(const Compared& open) {
   Index horizons = open.members->horizons();
   for (const auto& average : open.averages) horizons = std::min(horizons, average->horizons());
@@ -108,7 +108,7 @@ std::string outcome(const PairedSkill& skill) {
                                      : "worse");
 }
 
-/// Cells in columns, the first on the left.
+/// Aligns cells in columns, the first column to the left.
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows)

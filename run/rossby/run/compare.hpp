@@ -14,11 +14,11 @@ namespace rossby {
 
 struct CompareOptions {
   std::vector<std::string> forecasters;  // directories of runs and averages, baselines, files of forecasts
-  std::vector<std::string> sets;         // keys that leave models as they are, of all runs
+  std::vector<std::string> sets;         // key=value for all runs; keys that leave the models as they are
   std::string device;                    // as for evaluate
 };
 
-/// Forecasters on the same origins, in the order in which they were named.
+/// Scores of forecasters on the same origins, in the order in which they were named.
 struct Comparison {
   std::vector<std::string> names;
   std::string units;
@@ -26,7 +26,7 @@ struct Comparison {
   Index origins = 0;
   HorizonScores scores;
   std::vector<Lead> leads;
-  /// Of each forecaster over the first: at all horizons together, then at each. Nothing of the first.
+  /// [forecaster]: skill over the first at all horizons together, then at each; empty for the first.
   std::vector<std::vector<PairedSkill>> skill;
   std::string remarks;  // lines
 
@@ -34,9 +34,9 @@ struct Comparison {
   [[nodiscard]] nlohmann::ordered_json json() const;  // apps/schemas/compare.schema.json
 };
 
-/// Scores forecasters of the same data on the origins that the test parts of all runs have in common. Runs
-/// may differ in their parts. Baselines are fitted as the first run says. Throws UserError if one forecasts
-/// other data, nodes or units, if fewer than two are named, and if no run is among them. Collective.
+/// Scores forecasters of the same data on the origins that the test parts of all runs have in common. The
+/// parts of the runs may differ. Baselines are fitted with the first run's settings. Throws UserError if
+/// data, nodes or units differ, if fewer than two are named, or if no run is among them. Collective.
 [[nodiscard]] Comparison compare(const Communicator& comm, const CompareOptions& options);
 
 }  // namespace rossby

@@ -21,7 +21,7 @@ void expect_printed(const Communicator& comm) {
     const bool flushed = std::fflush(stdout) == 0;
     const int cause = errno;
     if (flushed && std::ferror(stdout) == 0) return;
-    // PETSc tries once more at the end, and takes the failure for its own.
+    // PETSc flushes again at the end, and would report the failure as its own.
     (void)std::freopen("/dev/null", "w", stdout);
     user_error("cannot write to the standard output{}",
                flushed ? std::string() : fmt::format(": {}", std::strerror(cause)));
@@ -55,8 +55,8 @@ std::string count_text(double count) {
 
 namespace {
 
-/// A terminal somebody looks at. mpirun gives its ranks a pseudo-terminal even in a job file; that one has no
-/// width.
+/// True if a person looks at the terminal. The pseudo-terminal that mpirun gives its ranks, even in a job
+/// file, has no width.
 bool on_terminal() {
   winsize size{};
   return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;

@@ -10,18 +10,18 @@
 
 namespace rossby {
 
-/// What rank 0 says while a model trains: one line an epoch, at most one every `seconds`; on a terminal the
-/// line is rewritten in place, in a file each is a line of its own. Other ranks are silent.
+/// Prints the progress of a training on rank 0: one line an epoch, at most one every `seconds`. On a terminal
+/// the line is rewritten in place; in a file each is a line of its own. Other ranks are silent.
 class ProgressLine {
  public:
-  /// `metric` and `unit` of validation errors: "mae", "m s-1".
+  /// `metric` and `unit` are those of validation errors: "mae", "m s-1".
   ProgressLine(bool speaks, double seconds, Index epochs, std::string metric, std::string unit);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(const EpochReport& report, bool last);
-  /// A line of its own.
+  /// Prints a line of its own.
   void say(const std::string& line);
 
  private:
@@ -30,12 +30,12 @@ class ProgressLine {
   double seconds_;
   Index epochs_;
   std::string metric_, unit_;
-  bool open_ = false;  // a line without its end is on the terminal
+  bool open_ = false;  // the line on the terminal has no end yet
   bool any_ = false;
   Stopwatch shown_;
 };
 
-/// Throws UserError where something that was printed could not be written. Collective.
+/// Throws UserError if printed output could not be written. Collective.
 void expect_printed(const Communicator& comm);
 
 /// "12.3 GiB", "4.0 MiB".

@@ -19,16 +19,16 @@ namespace rossby {
 namespace {
 
 constexpr Index lags = 3;
-constexpr double pull = 10;       // targets that the pooled coefficients count as
-constexpr double margin = 0.002;  // by which a cycle has to beat a simpler one
+constexpr double pull = 10;       // targets that the pooled coefficients weigh as much as
+constexpr double margin = 0.002;  // relative gain that a cycle needs over a simpler one
 
-/// Forecast origins and leads that candidates are compared at.
+/// Forecast origins and leads at which candidates are compared.
 struct Trials {
   std::vector<Index> origins, leads;
 };
 
-/// RMSE of the AR forecasts about one cycle, in transformed units; NaN without an observed target. Collective
-/// over `reducer`.
+/// Returns the RMSE of AR forecasts about one cycle, in transformed units; NaN without an observed target.
+/// Collective over `reducer`.
 double error_of(const Series& anomalies, const Split& split, const Trials& trials, Reducer& reducer) {
   const Index width = anomalies.rows * anomalies.features;
   std::vector<double> forecast(static_cast<std::size_t>(width)), sums(2 * trials.leads.size());
@@ -52,7 +52,7 @@ double error_of(const Series& anomalies, const Split& split, const Trials& trial
   return mean;
 }
 
-/// What a candidate makes of the values; of "none" what is left of the node's mean, as AR models see it.
+/// Returns anomalies about a candidate's cycle; for "none" about the node's mean, as AR models see them.
 /// Throws UserError if the axis or the training part has no such cycle. Collective over `reducer`.
 Series anomalies_of(const Series& values, const TimeAxis& axis, const Split& split, const AnomalySpec& spec,
                     std::span<const double> centers, int threads, Reducer& reducer) {
@@ -79,7 +79,7 @@ Series anomalies_of(const Series& values, const TimeAxis& axis, const Split& spl
   return anomalies;
 }
 
-/// The simplest of the candidates, which ascend, with nearly the smallest error.
+/// Returns the simplest candidate with nearly the smallest error. `errors` are in order of complexity.
 CycleKind best_of(const std::vector<std::pair<CycleKind, double>>& errors) {
   const double least = std::min_element(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
                          return a.second < b.second;
@@ -116,14 +116,14 @@ CycleChoice choose_cycle(const ProcessGrid& grid, const Config& config, const Do
   for (const CycleKind kind : all_cycle_kinds) try {
       const Series anomalies = anomalies_of(values, domain.info.time, split, anomaly_spec(config.data, kind),
                                             centers, threads, space);
-      // Rank 0's word counts.
+      // All ranks use rank 0's error.
       double error = error_of(anomalies, split, trials, space);
       if (grid.world().rank() != 0) error = 0;
       world.sum(std::span<double>(&error, 1));
       if (std::isnan(error)) continue;
       errors.emplace_back(kind, error);
       tried.push_back(fmt::format("{} {:.4g}", name_of(kind), error));
-    } catch (const UserError&) {  // of all ranks alike: the data have no such cycle
+    } catch (const UserError&) {  // on all ranks: the data have no such cycle
       if (kind == CycleKind::none) throw;
     }
   if (errors.empty()) return {CycleKind::none, line + "none: the part that decides has no observed value\n"};
