@@ -16,7 +16,7 @@
 namespace rossby {
 namespace {
 
-/// A list of a record as a state file keeps it, in double: of hashes the two halves, which it holds exactly.
+/// A list of a record as a state file holds it, in double. Hashes are split into halves, which double holds.
 using RecordList = std::pair<std::string, std::vector<double>>;
 
 std::vector<double> numbers(const auto& list, const auto& number) {
@@ -29,7 +29,7 @@ StateArray<double> list_array(const std::string& name, std::vector<double>& list
   return {name, Placement::replicated, 1, std::ssize(list), list.data()};
 }
 
-/// Fitted values as a state file keeps them: (outer, rows, inner).
+/// Fitted values as a state file holds them: (outer, rows, inner).
 struct FittedList {
   std::string name;
   Index outer = 1, inner = 1;
@@ -39,8 +39,8 @@ struct FittedList {
 };
 using FittedLists = std::vector<FittedList>;
 
-/// Those of a run, with room for the ones that are not there yet. The same names on all ranks, whatever rows
-/// they own.
+/// Returns the lists of a run, with room for values that are not read yet. Names are the same on all ranks,
+/// whatever rows they own.
 FittedLists lists_of(const FittedValues& fitted, const Domain& domain) {
   constexpr const char* of[] = {"target", "past", "known"};
   FittedLists lists;
@@ -59,7 +59,7 @@ FittedLists lists_of(const FittedValues& fitted, const Domain& domain) {
   return lists;
 }
 
-/// Throws UserError if one is not there, or they do not go with each other.
+/// Moves lists into the record. Throws UserError if a list is missing or contradicts another.
 void take_lists(DataRecord& record, std::vector<RecordList> lists) {
   const auto take = [&](std::string_view name) {
     for (auto& [have, list] : lists)
@@ -90,7 +90,7 @@ std::string numbered(Index count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// The distance of two means, and how many values there are.
+/// Describes how the mean and the number of values changed.
 std::string change_text(const double (&then)[2], const double (&now)[2], const std::string& units) {
   if (now[1] == 0) return "they have no value any more";
   if (then[1] == 0) return fmt::format("they have {} values, and had none", now[1]);
@@ -100,7 +100,7 @@ std::string change_text(const double (&then)[2], const double (&now)[2], const s
   return text;
 }
 
-/// By how much stamps of one step may differ that two files count from other days, in other units.
+/// Returns by how much stamps of one step may differ between files with other origins or units of time.
 double rounding_of(const DataRecord& record, const TimeAxis& time) {
   const std::vector<double>& instants = record.instants;
   return time.dated() && instants.size() > 1 ? std::min(500.0, 0.25 * (instants[1] - instants[0])) : 0;

@@ -19,7 +19,7 @@ constexpr const char* linear_baseline = "direct_ridge";
 
 enum class There { none, current, others };
 
-/// Makes room: an average of an earlier state of the run moves away.
+/// Moves an average of an earlier state of the run away.
 There make_room(const std::string& run, const std::string& directory) {
   if (!is_average(directory)) return There::none;
   const Average average = read_average(directory);
@@ -38,7 +38,7 @@ There make_room(const std::string& run, const std::string& directory) {
   return There::none;
 }
 
-/// Means over all leads.
+/// Returns the errors as text: means over all leads.
 std::string errors_text(const std::string& directory) {
   const auto json = nlohmann::ordered_json::parse(read_text(average_file_of(directory)));
   const std::string units = json.at("data").at("units");
@@ -78,7 +78,7 @@ void average_with_baseline(const Communicator& comm, const std::string& run) {
     if (comm.rank() == 0)
       text = fmt::format("average   of the run and {}: {}\naverage   score it with: rossby evaluate {}\n",
                          linear_baseline, errors_text(directory), directory);
-  } catch (const UserError& error) {  // of all ranks alike
+  } catch (const UserError& error) {  // on all ranks
     text = fmt::format("average   of the run and {}: not made: {}\n", linear_baseline, error.what());
   }
   if (comm.rank() == 0) fmt::print("{}", text);

@@ -18,7 +18,7 @@ struct Reach {
   Index inputs = 12, outputs = 6;
 };
 
-/// An hour ahead of finer steps, half a day of hours, a week of days, a month of weeks, half a year of
+/// Forecasts an hour of finer steps, half a day of hours, a week of days, a month of weeks, half a year of
 /// months.
 Reach reach_of(const TimeAxis& time) {
   constexpr double hour = 3600e3, day = 24 * hour;
@@ -49,7 +49,7 @@ std::vector<std::string> default_settings(const SeriesInfo& info) {
   const TimeAxis& time = info.time;
   Reach reach = reach_of(time);
   const bool has_cycle = time.dated() && time.regular();
-  // Then the validation part, a tenth of the steps, is twice as long as a window's targets.
+  // From 40 steps on, the validation part (a tenth of them) is twice as long as a window's targets.
   const Index shortest = 40;
   if (info.steps < shortest)
     user_error(

@@ -12,7 +12,7 @@ namespace rossby {
 /// Sums of arrays on a device over ranks, by NCCL or through the host.
 class DeviceSums {
  public:
-  /// `reducer` of the host must outlive it. `link`: null, or one of the same ranks to go by. Collective.
+  /// `reducer`, of the host, must outlive this. `link`: one of the same ranks to use, or null. Collective.
   DeviceSums(const Communicator& comm, Device& device, bool nccl, Reducer& reducer,
              std::shared_ptr<NcclLink> link = nullptr)
       : link_(std::move(link)) {
@@ -27,7 +27,7 @@ class DeviceSums {
   }
 
   [[nodiscard]] Reducer& reducer() { return *reducer_; }
-  /// Null: through the host.
+  /// Null if sums go through the host.
   [[nodiscard]] const std::shared_ptr<NcclLink>& link() const { return link_; }
 
  private:
@@ -38,7 +38,7 @@ class DeviceSums {
 /// How a model on a device reaches other ranks: by NCCL, or through the host's ports.
 class DevicePorts {
  public:
-  /// `exchange` and `reducer` of the host must outlive it; `link` as above. Collective.
+  /// `exchange` and `reducer`, of the host, must outlive this. `link`: as for DeviceSums. Collective.
   DevicePorts(const Communicator& comm, Device& device, const Exec& exec, bool nccl, Exchange& exchange,
               Reducer& reducer, const RowPartition& partition, const GhostList& ghosts,
               std::shared_ptr<NcclLink> link = nullptr)
@@ -53,7 +53,7 @@ class DevicePorts {
   }
 
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
-  /// StagedExchange::kept_bytes; 0 by NCCL.
+  /// StagedExchange::kept_bytes; 0 with NCCL.
   [[nodiscard]] std::size_t kept_bytes() const {
     const auto* staged = dynamic_cast<const StagedExchange*>(exchange_.get());
     return staged ? staged->kept_bytes() : 0;

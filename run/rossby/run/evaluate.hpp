@@ -9,14 +9,14 @@
 
 namespace rossby {
 
-/// How a trained run is scored. The same on every rank.
+/// Options of `rossby evaluate`. The same on every rank.
 struct EvaluateOptions {
   std::string output;             // file; empty: evaluation.json in the run directory
-  std::string device;             // parallel.device; empty: as trained, without a GPU the cores
+  std::string device;             // parallel.device; empty: as trained, or cpu if there is no GPU
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
-  std::vector<std::string> baselines = {};  // files of forecasts (ForecastFile) that are scored, too
-  bool accept_changed_data = false;         // of the training part, which is reported
-  std::string against = {};                 // baseline that the model is compared with, too
+  std::vector<std::string> baselines = {};  // files of forecasts (ForecastFile) to score, too
+  bool accept_changed_data = false;         // accept and report a changed training part
+  std::string against = {};                 // a further baseline to compare the model with
   std::string weights = {}, by = {};        // make_slices
   std::vector<std::string> regions = {};    // likewise
   std::string hindcasts = {};               // NetCDF file for all forecasts (Hindcasts); empty: none
@@ -25,19 +25,19 @@ struct EvaluateOptions {
   bool prints = false;                      // rank 0 prints what `rossby evaluate` does
 };
 
-/// What evaluation found; the same on every rank.
+/// Results of an evaluation; the same on every rank.
 struct Evaluation {
-  std::string file;      // that rank 0 wrote
+  std::string file;      // written by rank 0
   HorizonScores scores;  // of the model, then of the baselines: all variables together
 };
 
-/// Scores the state of a run directory, or an average of several (average.hpp), on its test part, beside the
-/// classical baselines, and writes that. A file of forecasts is called file_<its name> in what is written.
-/// Throws UserError on every rank of `comm`, as `train` does. Collective over `comm`.
+/// Scores the state of a run directory, or an average of several (average.hpp), and the classical baselines
+/// on the test part, and writes the scores. In them a file of forecasts is called file_<its name>. Throws
+/// UserError on every rank of `comm`, as `train` does. Collective over `comm`.
 Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options = {});
 
-/// Throws UserError if settings that evaluate will use fit neither each other nor the data. Returns a line of
-/// warning, or nothing, of what evaluate will not find.
+/// Throws UserError if settings that evaluate will use contradict each other or the data. Returns a line of
+/// warning on what evaluate will not find, or nothing.
 [[nodiscard]] std::string check_evaluation(const Config& config, const Domain& domain);
 
 }  // namespace rossby

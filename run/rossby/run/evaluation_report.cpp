@@ -9,7 +9,7 @@
 namespace rossby {
 namespace {
 
-/// Tables of each part, if they are few, and of all together, or of the one that there is.
+/// Returns tables of each part, if they are few, and of all parts together or the only one.
 std::string tables_of(const Domain& domain, const std::vector<ScoredPart>& parts,
                       const std::vector<HorizonScores>& of_parts, const HorizonScores& scores,
                       std::span<const Lead> leads, std::span<const Index> report) {
@@ -58,7 +58,7 @@ nlohmann::ordered_json json_of(const PairedSkill& paired, const std::string& bas
           {"block", paired.block}};
 }
 
-/// Steps that are forecast, ascending.
+/// Returns the steps that are forecast, ascending.
 std::vector<Index> targets_of(const TestForecasts& test) {
   std::vector<Index> targets;
   for (const Index origin : test.origins)
@@ -101,7 +101,7 @@ std::vector<bool> has_relative_errors(const Series& series, const TestForecasts&
         if (const double x = series.at(step)[k]; !std::isnan(x) && x != 0)
           visit(part_of[static_cast<std::size_t>(k % series.features)], x);
   };
-  std::vector<double> sums(3 * parts), small(parts);  // sums: number, sum, negative ones
+  std::vector<double> sums(3 * parts), small(parts);  // number, sum, number of negative values
   of_targets([&](std::size_t part, double x) {
     sums[3 * part] += 1;
     sums[3 * part + 1] += x;
@@ -217,7 +217,7 @@ nlohmann::ordered_json EvaluationReport::json() const {
   return all;
 }
 
-/// A line a slice: means over the horizons.
+/// Returns a table with a line for each slice: means over the horizons.
 std::string EvaluationReport::slices_table() const {
   const std::vector<Slice> names = slices.all();
   if (names.size() == 1) return "";

@@ -17,34 +17,34 @@
 
 namespace rossby {
 
-/// What is scored: origins and horizons of the test part.
+/// The origins and horizons of the test part that are scored.
 struct TestForecasts {
   std::vector<Index> origins;
   Index horizons = 0;
   std::string remark = {};  // a line, if files of forecasts lack some of the origins
 };
 
-/// What is scored on its own: each of several variables, or each of the features that the one has.
+/// A part that is scored on its own: one of several variables, or one feature of the only variable.
 struct ScoredPart {
   const SeriesVariable* variable;
   Index features;
-  std::string feature = {};  // of one, what it is called: its coordinate, or its number
+  std::string feature = {};  // of one feature, its name: coordinate or number
 
   [[nodiscard]] std::string units() const { return variable->units.empty() ? "1" : variable->units; }
 };
 [[nodiscard]] std::vector<ScoredPart> scored_parts(const Domain& domain);
 
-/// Whether relative errors mean something, of each part (of all, if there are none): observations at the
-/// targets are not negative, and those that are not 0 are not near it, which is below 5 % of their mean, but
-/// for 1 % of them. Collective.
+/// Returns for each part, or for all if there are none, whether relative errors mean something. They do if no
+/// observation at the targets is negative and at most 1 % of the others, except zeros, are below 5 % of their
+/// mean. Collective.
 [[nodiscard]] std::vector<bool> has_relative_errors(const Series& series, const TestForecasts& test,
                                                     std::span<const Index> part_features, Reducer& reducer);
 
-/// Fills in bias and anomaly correlation of all parts together, or of one.
+/// Adds bias and anomaly correlation of one part, or of all parts together if `part` is negative.
 void add_moments(HorizonScores& scores, const Verification& verification, Index slice, Index part,
                  Index parts);
 
-/// What was found, on its way to file and console.
+/// The results of an evaluation, for file and console.
 struct EvaluationReport {
   const Domain& domain;
   const TestForecasts& test;
@@ -54,29 +54,29 @@ struct EvaluationReport {
   HorizonScores scores;
   std::vector<HorizonScores> of_parts;
   std::vector<Lead> leads;
-  Index chosen = -1;  // the baseline with the smallest mean RMSE of the validation part; -1: there is none
-  PairedSkill paired = {};      // against that
-  Index against = -1;           // the baseline that is asked for
-  PairedSkill against_it = {};  // against that
-  // By horizon: intervals of the model's RMSE, in its units, and of its skill against `chosen`; may be empty.
+  Index chosen = -1;            // the baseline with the smallest mean RMSE in the validation part; -1: none
+  PairedSkill paired = {};      // skill against `chosen`
+  Index against = -1;           // the baseline of --against
+  PairedSkill against_it = {};  // skill against `against`
+  // Intervals by horizon, of the model's RMSE, in its units, and of its skill against `chosen`; may be empty.
   std::vector<std::pair<double, double>> rmse_intervals = {};
   std::vector<PairedSkill> paired_at = {};
-  Index epochs = -1;                           // of the run's state; -1: it does not say
+  Index epochs = -1;                           // of the run's state; -1: unknown
   std::string weights = {};                    // of the nodes; empty: none
   std::string climatology = {};                // baseline that anomalies are from
-  std::vector<IntervalScores> intervals = {};  // by horizon; empty: there are none
-  Index residual_origins = 0;                  // of the validation part, that these are from
-  std::vector<double> spread = {};             // of an average's members, by horizon; empty: there are none
-  std::vector<IntervalScores> dressed = {};    // likewise, of what these predict (DressedErrors)
+  std::vector<IntervalScores> intervals = {};  // by horizon; empty: none
+  Index residual_origins = 0;                  // origins of the validation part behind `intervals`
+  std::vector<double> spread = {};             // of an average's members, by horizon; empty: none
+  std::vector<IntervalScores> dressed = {};    // by horizon, of the dressed members (DressedErrors)
   std::vector<double> levels = {};             // of the quantiles that the model forecasts
-  std::vector<QuantileScores> quantiles = {};  // by horizon; empty: it forecasts none
-  DataChanges changes = {};                    // of the training part, if they were accepted
+  std::vector<QuantileScores> quantiles = {};  // by horizon; empty: none
+  DataChanges changes = {};                    // of the training part, if accepted
   std::string relative = {};                   // a line, if relative errors are left out
 
-  /// Fills in the intervals by horizon. `baseline`: errors of the chosen one; null: there is none.
+  /// Adds the intervals by horizon. `baseline`: errors of the chosen one; null if there is none.
   void add_lead_intervals(const OriginErrors& model, const OriginErrors* baseline);
   [[nodiscard]] nlohmann::ordered_json json() const;
-  /// Tables and what they are of, for people. `path`: what json() was written to.
+  /// Prints tables and their subjects. `path`: the file that json() was written to.
   void print(std::span<const Index> report, const std::string& path) const;
 
  private:
@@ -95,7 +95,7 @@ struct EvaluationReport {
   [[nodiscard]] std::string spread_line() const;
 };
 
-/// Leaves relative errors out, with a line that says so, of parts for which has_relative_errors says no.
+/// Leaves relative errors out for parts that has_relative_errors rejects, and adds a line that says so.
 void keep_relative(EvaluationReport& found, const std::vector<bool>& meant);
 
 }  // namespace rossby

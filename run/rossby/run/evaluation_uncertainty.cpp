@@ -5,12 +5,12 @@
 
 #include "rossby/run/evaluation_report.hpp"
 
-// What an evaluation reports of intervals, ensembles and quantiles.
+// Reports of an evaluation on intervals, ensembles and quantiles.
 
 namespace rossby {
 
 void EvaluationReport::add_lead_intervals(const OriginErrors& model, const OriginErrors* baseline) {
-  // RMSE is 1 less the skill over a forecaster whose errors are all 1.
+  // RMSE is 1 − skill over a forecaster whose errors are all 1.
   const OriginErrors unit{model.horizons, model.origins, model.count, model.count};
   for (Index h = 1; h <= model.horizons; ++h) {
     const PairedSkill of = paired_skill_at(h, model, unit);
@@ -35,7 +35,7 @@ void EvaluationReport::put_lead_intervals(nlohmann::ordered_json& all) const {
 }
 namespace {
 
-/// Mean over the horizons that have targets.
+/// Returns the mean over the horizons that have targets.
 IntervalScores mean_of(const std::vector<IntervalScores>& all) {
   IntervalScores mean;
   double count = 0;
@@ -120,7 +120,7 @@ std::string EvaluationReport::dressed_line() const {
 
 namespace {
 
-/// Pairs of levels that enclose a central interval, the widest first.
+/// Returns pairs of levels that enclose a central interval, the widest first.
 std::vector<std::pair<std::size_t, std::size_t>> central(std::span<const double> levels) {
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
   for (std::size_t low = 0; low < levels.size() && levels[low] < 0.5; ++low)
@@ -129,7 +129,7 @@ std::vector<std::pair<std::size_t, std::size_t>> central(std::span<const double>
   return pairs;
 }
 
-/// Mean over the horizons that have targets.
+/// Returns the mean over the horizons that have targets.
 QuantileScores mean_of(const std::vector<QuantileScores>& all, std::size_t levels) {
   QuantileScores mean{0, {}, {}, {}, {}};
   for (std::vector<double>* of : {&mean.below, &mean.not_above, &mean.loss, &mean.offset})

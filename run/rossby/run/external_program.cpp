@@ -19,14 +19,14 @@ namespace {
 
 constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-// A signal handler reaches nothing else.
+// A signal handler may access no other objects.
 volatile std::sig_atomic_t asked_to_leave = 0;
 
 void take_note(int number) {
   asked_to_leave = number;
 }
 
-/// While it lives, those signals are noted; but for those that are ignored (nohup).
+/// While it lives, signals are noted, except those that are ignored (nohup).
 class NotedSignals {
  public:
   NotedSignals() {
@@ -51,7 +51,7 @@ class NotedSignals {
   struct sigaction before_[std::size(signals)];
 };
 
-/// Starts it in a process group of its own, to be ended as a whole.
+/// Starts the command in a process group of its own, so that it can be ended as a whole.
 pid_t start(const std::string& command) {
   std::string shell = "sh", option = "-c", text = "exec </dev/null; " + command;
   char* const words[] = {shell.data(), option.data(), text.data(), nullptr};

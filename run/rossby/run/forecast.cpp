@@ -23,7 +23,7 @@
 namespace rossby {
 namespace {
 
-/// The step that is asked for, or the last one at which a node has a value. Says if values end before it.
+/// Returns the requested step, or the last one at which a node has a value. Prints if values end before it.
 /// Collective.
 Index origin_of(const Communicator& comm, const Config& config, const Domain& domain,
                 const ForecastOptions& options) {
@@ -44,8 +44,8 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
   return named ? asked : observed;
 }
 
-/// The values of all file nodes, one step after the other: NaN where a file node is no node of the run. What
-/// was subtracted from the data is added.
+/// Returns the values of all file nodes, step by step; NaN for file nodes that the run does not use. Adds
+/// what was subtracted from the data.
 template <class V>
 std::vector<V> on_file_nodes(const Domain& domain, const std::vector<float>& nodes, Index steps) {
   const Index m = domain.info.features;
@@ -78,7 +78,7 @@ SeriesLayout forecast_layout(const Domain& domain, const std::string& source, In
   return layout;
 }
 
-/// Throws UserError if so many steps cannot be forecast, or not from there.
+/// Throws UserError if so many steps cannot be forecast, or do not fit into memory.
 void check_steps(const Communicator& comm, const Domain& domain, Index steps, Index forecasts) {
   agree(comm, [&] {
     constexpr Index most = 10'000'000;
@@ -89,7 +89,7 @@ void check_steps(const Communicator& comm, const Domain& domain, Index steps, In
   });
 }
 
-/// A forecast on its way to the file.
+/// A forecast before it is written.
 struct Forecast {
   const Domain& domain;
   Index origin = 0, steps = 0;
@@ -121,7 +121,7 @@ struct Forecast {
     writer.finish();
   }
 
-  /// The line that is printed.
+  /// Returns the line to print.
   [[nodiscard]] std::string line(const std::string& path) const {
     return fmt::format("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
                        domain.split.reaches_training(origin, steps)
@@ -142,7 +142,7 @@ struct Forecast {
   }
 };
 
-/// Ends of the intervals, ascending. Throws UserError if they are no percentages.
+/// Returns the ends of the intervals as levels, ascending. Throws UserError if an interval is no percentage.
 std::vector<double> levels_of(const ForecastOptions& options) {
   std::vector<double> levels;
   for (const double percent : options.intervals) {
@@ -155,7 +155,7 @@ std::vector<double> levels_of(const ForecastOptions& options) {
   return levels;
 }
 
-/// Throws UserError if `quantiles` know less than the steps of the forecast, which `option` needs.
+/// Throws UserError if `quantiles` lack steps of the forecast, which `option` needs.
 void expect_leads(const ConformalQuantiles& quantiles, Index steps, const std::string& directory,
                   std::string_view option) {
   for (Index h = 1; h <= steps; ++h)
@@ -186,7 +186,7 @@ void add_quantiles(const Communicator& comm, const std::string& directory, const
   }
 }
 
-/// Adds the quantiles that the model forecasts itself. Collective.
+/// Adds the model's own quantiles. Collective.
 template <class T>
 void add_own_quantiles(const Communicator& comm, ModelRun<T>& run, std::span<const Index> origins,
                        Forecast& forecast) {
@@ -236,7 +236,7 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
   check_steps(comm, domain, steps, 1 + std::ssize(own));
   const Index origin = origin_of(comm, config, domain, options);
   agree(comm, [&] {
-    (void)domain.info.time.after(origin, steps);  // has to be known
+    (void)domain.info.time.after(origin, steps);  // throws if the times are unknown
     (void)run.usable({origin}, steps);
   });
   run.know_ahead(origin, steps, options.inputs);
@@ -269,7 +269,7 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
   return broadcast(comm, written);
 }
 
-/// Adds realizations of dressed members, whose own forecasts are (members)(rows, steps, m). Collective.
+/// Adds realizations of dressed members. `members`: their forecasts, (members)(rows, steps, m). Collective.
 void add_dressed(const Communicator& comm, const std::string& directory, AverageRun& run, Index count,
                  const std::vector<std::vector<float>>& members, Forecast& forecast) {
   const Domain& domain = forecast.domain;
@@ -327,7 +327,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
                   std::ssize(levels));
   const Index origin = origin_of(comm, run.config(), domain, options);
   agree(comm, [&] {
-    (void)domain.info.time.after(origin, steps);  // has to be known
+    (void)domain.info.time.after(origin, steps);  // throws if the times are unknown
     (void)run.usable({origin}, steps);
     if (!options.inputs.empty() && !members.read_ahead())
       user_error("--inputs {}: no member reads data.known_inputs. Leave it out", options.inputs);

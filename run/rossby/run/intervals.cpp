@@ -16,7 +16,7 @@
 namespace rossby {
 namespace {
 
-/// Both arrays of the file.
+/// Returns both arrays of the file.
 std::vector<StateArray<double>> arrays_of(ConformalQuantiles& quantiles) {
   StateArray<double> spread{"spread",           Placement::rows,         1,
                             quantiles.features, quantiles.spread.data(), nullptr};

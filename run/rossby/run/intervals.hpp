@@ -10,19 +10,19 @@
 
 namespace rossby {
 
-/// Where a run or an average keeps the residuals of its validation part, as quantiles: intervals.h5 in its
-/// directory, a state file (state_file.hpp) with
+/// Returns the path of intervals.h5, in which a run or an average keeps quantiles of the residuals of its
+/// validation part. It is a state file (state_file.hpp) with
 ///
 ///     /arrays/spread/value    (1, nodes, features) of ConformalQuantiles
 ///     /arrays/offsets/value   (1, 1, horizons · features · levels)
 ///
-/// and metadata that name the state they are of, and have the dressing of an average.
+/// and metadata: the hash of the forecaster, and the dressing of an average.
 [[nodiscard]] std::string intervals_file_of(const std::string& directory);
 
-/// What tells the forecaster in a directory from others: its state, or the content of an average. Rank 0's.
+/// Returns a hash of the forecaster in a directory: of a run's state, or of average.json. On rank 0.
 [[nodiscard]] std::string forecaster_hash(const std::string& directory);
 
-/// Without spread and offsets: what residuals of these data are taken with.
+/// Returns quantiles without spread and offsets, with which residuals of these data are taken.
 [[nodiscard]] ConformalQuantiles no_quantiles(const Config& config, const Domain& domain, Index horizons);
 
 struct Residuals {
@@ -30,19 +30,19 @@ struct Residuals {
   Index origins = 0;
 };
 
-/// Fits `quantiles` to residuals of forecasts from these origins (ascending), whose errors `add_errors` adds
-/// up. If they are many they lie in an unnamed file of `folder`. Collective.
+/// Fits `quantiles` to residuals of forecasts from these origins (ascending). `add_errors` adds the
+/// forecasts' errors. Many residuals lie in an unnamed file of `folder`. Collective.
 [[nodiscard]] Residuals take_residuals(const Communicator& comm, ConformalQuantiles quantiles, Index rows,
                                        std::span<const Index> origins, const std::string& folder,
                                        Reducer& reducer,
                                        const std::function<void(HorizonErrors&)>& add_errors);
 
-/// Collective.
+/// Writes intervals.h5. Collective.
 void write_intervals(const Communicator& comm, const std::string& directory, const Domain& domain,
                      const ConformalQuantiles& quantiles, Index origins);
 
-/// Throws UserError that names the command which makes the file if it is not there, or if it is of another
-/// state. Collective.
+/// Reads intervals.h5. Throws UserError naming the command that makes the file if it is missing or belongs to
+/// another state. Collective.
 [[nodiscard]] ConformalQuantiles read_intervals(const Communicator& comm, const std::string& directory,
                                                 const Config& config, const Domain& domain);
 

@@ -27,7 +27,7 @@ std::string now() {
   return text;
 }
 
-/// A folder that other processes of its kind wait for. Where the file system has no locks, nobody waits.
+/// A lock on a folder, between processes of this kind. If the file system has no locks, nobody waits.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder)
@@ -63,7 +63,7 @@ MachineProfile describe_machine() {
 }
 
 void add_to_machine_file(const std::string& file, const MachineProfile& measured, bool replace) {
-  // A pipe would be waited for: who writes into it has written it already.
+  // Reading a pipe would block: its writer has already written.
   if (!replace && std::filesystem::exists(file) && !std::filesystem::is_regular_file(file))
     user_error("{}: not a regular file, so that nothing can be added to it. Name a machine file", file);
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();

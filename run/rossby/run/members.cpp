@@ -24,14 +24,13 @@ namespace {
 
 using Kind = AverageMember::Kind;
 
-/// Steps of the part, as messages show them.
+/// Returns the steps of the part as text for messages.
 std::string part_text(const Domain& domain, const StepRange& part) {
   if (part.empty()) return "none";
   return fmt::format("{} to {}", domain.info.time.text(part.first), domain.info.time.text(part.last - 1));
 }
 
-/// The axis, split and series as if the data had so many steps more, all of them missing, since baselines
-/// know the targets' times from the axis.
+/// Extends axis, split and series by missing steps, because baselines know the targets' times from the axis.
 void go_on(TimeAxis& axis, Split& split, Series& series, Index steps) {
   std::vector<double> values = axis.values();
   const std::vector<double> more = axis.after(axis.size() - 1, steps).values();

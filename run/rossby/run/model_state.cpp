@@ -12,12 +12,12 @@
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/run_files.hpp"
 
-// What a run writes to state files and checkpoints, and reads from them.
+// Writes and reads the state files and checkpoints of a run.
 
 namespace rossby {
 namespace {
 
-/// Settings of which weights depend beside their shapes.
+/// Settings besides shapes on which weights depend.
 constexpr const char* meaning_of_weights[] = {
     "data.center", "data.spread", "data.factor", "data.transform", "data.trend",
     "data.cycle",  "model.",      "relation.",   "window.inputs",  "window.outputs"};
@@ -66,7 +66,7 @@ std::optional<FittedValues> ModelRun<T>::kept_fit(std::vector<Scaler> like) cons
        spec.trend});
 }
 
-// The first group and stage writes: the others with these rows hold the same.
+// The first group and stage write: the others with these rows hold the same.
 template <class T>
 void ModelRun<T>::save_record(const std::string& path) {
   const AnomalySpec spec = anomalies_asked();
@@ -136,8 +136,8 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
   return changes;
 }
 
-/// Has what forecasts read on the device, where there is one: no gradients, and no latents by step, of which
-/// the host takes those that it starts from.
+/// Copies to the device, if there is one, what forecasts read. Gradients are dropped. Latents by step stay on
+/// the host, which takes start values from them.
 template <class T>
 void ModelRun<T>::lend() {
   Device* device = training_exec_.device;
@@ -151,8 +151,8 @@ void ModelRun<T>::lend() {
   device->wait();
 }
 
-// The first stage of the first group writes: the others hold the same but for split arrays, whose planes it
-// asks for.
+// The first stage of the first group writes. The others hold the same, except for planes of split arrays,
+// which it asks for.
 template <class T>
 void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> arrays,
                         const std::string& metadata) {
@@ -189,7 +189,7 @@ void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> a
 template <class T>
 std::string ModelRun<T>::start_from(const std::string& run) {
   const std::string path = std::filesystem::is_directory(run) ? state_file_of(run) : run;
-  Index latents = 0;  // steps that the state has latents of
+  Index latents = 0;  // steps with latents in the state
   std::string remark;
   agree(grid_.world(), [&] {
     const StoredState stored = list_state(path);

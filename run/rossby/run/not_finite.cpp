@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t rows_named = 4;
 
-/// Global rows of values that are not finite; empty where the values belong to no row.
+/// Count and global rows of values that are not finite; no rows if the values belong to none.
 struct Finding {
   Index count = 0;
   std::set<Index> rows;
@@ -29,7 +29,7 @@ bool finite(T value) {
   return std::isfinite(value);
 }
 
-/// `passed` is called now and then, with what has been looked at behind it.
+/// Calls `passed` now and then; values up to there are not read again.
 template <class V, class Passed>
 Finding look(std::span<const V> values, const std::vector<Index>& row_of, Index inner, const Passed& passed) {
   constexpr std::size_t piece = std::size_t{1} << 23;
@@ -44,7 +44,7 @@ Finding look(std::span<const V> values, const std::vector<Index>& row_of, Index 
   return found;
 }
 
-/// Global row of each (owned row) or entry of a parameter; empty where it is replicated.
+/// Returns the global row of each owned row or entry of a parameter; empty if it is replicated.
 template <class T>
 std::vector<Index> rows_of(const ModelRun<T>& run, const Parameter<T>& parameter) {
   std::vector<Index> rows;
@@ -93,7 +93,7 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
     parameter->fetch();
     if (parameter->device) parameter->device->wait();
     const Parameter<T>& p = *parameter;
-    const auto forget = [&] {  // of a file few pages are to be in memory
+    const auto forget = [&] {  // keep few pages of a file in memory
       parameter->value.forget_pages();
       parameter->bf16.forget_pages();
     };
