@@ -30,7 +30,7 @@ namespace {
 
 using Status = ProfiledCandidate::Status;
 
-/// Origins in a validation part that is too short to choose by, if nobody has asked for it.
+/// Folds are used for a series without --folds whose validation part has fewer origins.
 constexpr Index few_origins = 30;
 constexpr Index folds_of_short_series = 3;
 
@@ -46,7 +46,7 @@ ProfileBudget budget_of(const std::string& text) {
   return {percent / 100, 0};
 }
 
-/// The directory of profiles, made if it is not there, with its lock. Rank 0's.
+/// Makes the directory of the profile if it is missing, and takes its lock. On rank 0.
 RunDirectory hold(const std::string& directory) {
   if (directory.empty()) user_error("the directory for the profile is missing. Give -o DIR");
   for (const char* other : {"config.toml", "average.json"})
@@ -56,7 +56,7 @@ RunDirectory hold(const std::string& directory) {
   return RunDirectory::create(directory);
 }
 
-/// One start of a profile, as it goes.
+/// One start of a profile.
 class Search {
  public:
   Search(const Communicator& comm, const ProfileOptions& options)
@@ -69,7 +69,7 @@ class Search {
       if (comm_.rank() == 0) directory_.emplace(hold(options_.directory));
     });
     open(domain);
-    // Ranks that train candidates by themselves take as long as these do.
+    // No watchdog: ranks that train candidates by themselves take as long as these trainings do.
     watch(comm_, 0);
     ProfileUnits units(comm_, question_, options_.directory, [this](const std::string& line) { say(line); });
     units_ = &units;
@@ -102,7 +102,7 @@ class Search {
     std::fflush(stdout);
   }
 
-  /// Throws UserError if there is nothing to compare candidates on.
+  /// Returns the domain. Throws UserError if there is nothing to compare candidates on.
   Domain look_at_data() {
     Domain domain = make_domain(comm_, question_.base_config(0));
     agree(comm_, [&] {
@@ -133,7 +133,7 @@ class Search {
     return domain;
   }
 
-  /// What was found before, or a new state.
+  /// Reads what was found before, or makes a new state.
   void open(const Domain& domain) {
     const std::string file = profile_file_of(options_.directory);
     const std::string text =
@@ -174,7 +174,7 @@ class Search {
     });
   }
 
-  /// Takes what came of a training; false: a signal has ended it.
+  /// Records the result of a training; false if a signal ended it.
   bool take(const ProfileUnit& unit, const UnitResult& result) {
     ProfiledCandidate& one = state_.candidates[unit.candidate];
     if (!result.error.empty()) {
@@ -183,7 +183,7 @@ class Search {
       return true;
     }
     ProfiledFold& fold = one.folds[static_cast<std::size_t>(unit.fold)];
-    // Points at the ends of rungs are kept, those of epochs are read anew.
+    // Points at the ends of rungs are kept; those of epochs are read anew.
     std::vector<CurvePoint> curve = result.fold.curve;
     if (result.reached.error > 0) curve.push_back(result.reached);
     for (const CurvePoint& point : fold.curve) curve.push_back(point);
@@ -198,7 +198,7 @@ class Search {
     return true;
   }
 
-  /// A few steps of each candidate: what they cost, or why they cannot be trained.
+  /// Trains a few steps of each candidate, to find its cost or why it fails. False if a signal came.
   bool learn_costs() {
     const std::vector<PlannedCost> planned = plan_costs(comm_, question_, state_, options_);
     std::vector<ProfileUnit> units;
@@ -237,7 +237,7 @@ class Search {
     write();
   }
 
-  /// One rung; false: a signal came.
+  /// Trains one rung; false if a signal came.
   bool climb() {
     std::vector<ProfileUnit> units;
     double cost = 0;

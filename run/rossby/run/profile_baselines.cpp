@@ -17,7 +17,7 @@
 namespace rossby {
 namespace {
 
-/// What no forecaster may see is missing, whatever it is.
+/// Makes values of the test part missing, so that no forecaster sees them.
 void hide_test(Series& series, const Split& split) {
   for (Index t = 0; t < series.steps; ++t)
     if (series.rows > 0 && split.role[static_cast<std::size_t>(t)] == Role::test)

@@ -9,8 +9,8 @@
 
 namespace rossby {
 
-/// Errors of the classical forecasters in the validation part, or their means over the folds: RMSE, mean over
-/// horizons, as trainings have it. Throws UserError if the part of a fold has no observed value. Collective.
+/// Returns errors of the classical forecasters in the validation part, or their means over the folds: the
+/// RMSE, mean over horizons, as in trainings. Throws UserError if a part has no observed value. Collective.
 [[nodiscard]] std::vector<ProfiledBaseline> profile_baselines(const Communicator& comm,
                                                               const ProfileQuestion& question);
 

@@ -13,7 +13,7 @@
 namespace rossby {
 namespace {
 
-/// The profile of a directory. Throws UserError if it holds none.
+/// Reads the profile of a directory. Throws UserError if it holds none.
 ProfileState read_profile_state(const std::string& directory) {
   const std::string file = profile_file_of(directory);
   if (!std::filesystem::exists(file))
@@ -21,7 +21,7 @@ ProfileState read_profile_state(const std::string& directory) {
   return profile_from_text(read_text(file), file);
 }
 
-/// The candidates with the smallest expected regret, best first.
+/// Returns the candidates with the smallest expected regret, best first.
 std::vector<const ProfiledCandidate*> best_of(const ProfileState& state, Index count) {
   std::vector<const ProfiledCandidate*> all;
   for (const ProfiledCandidate& one : state.candidates)
@@ -50,7 +50,7 @@ TrainedBest train_best(const Communicator& comm, const std::string& directory, I
   for (const ProfiledCandidate* one : best) {
     const std::string run = candidate_folder_of(directory, one->name);
     TrainOptions options;
-    // Trainings on folds are of other data.
+    // Trainings on folds are of other data, so that this one needs its own directory.
     options.run = state.folds > 0 ? run + "/whole" : run;
     options.signals = options.prints = prints;
     const Config config = agree(comm, [&] { return Config::load(run + ".toml", {}); });

@@ -14,7 +14,7 @@
 namespace rossby {
 namespace {
 
-/// On the ranks of `comm`.
+/// Plans on the ranks of `comm`.
 PlannedCost planned_cost(const Communicator& comm, const Config& config, MeasuredMachine& machine,
                          OnDemand* on_demand) {
   PlannedCost cost;
@@ -29,7 +29,7 @@ PlannedCost planned_cost(const Communicator& comm, const Config& config, Measure
   return cost;
 }
 
-/// That of rank 0, on all ranks.
+/// Returns rank 0's cost on all ranks.
 PlannedCost shared(const Communicator& comm, const PlannedCost& cost) {
   nlohmann::json json{cost.step, cost.validation, cost.refused};
   json = nlohmann::json::parse(broadcast(comm, json.dump()));

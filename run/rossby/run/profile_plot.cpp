@@ -70,7 +70,7 @@ std::string curve_of(const Axes& axes, const ProfiledCandidate& one, const char*
   return text;
 }
 
-/// Ticks 1, 2 and 5 of each decade.
+/// Returns ticks at 1, 2 and 5 of each decade.
 std::string ticks(const Axes& axes) {
   std::string text;
   const double first = std::pow(10, std::floor(std::log10(axes.low)));

@@ -23,7 +23,7 @@ std::string key_of(const std::string& setting) {
   return setting.substr(0, setting.find('='));
 }
 
-/// What a candidate has of its own, and what a profile decides.
+/// True if a key belongs to a candidate, or is decided by a profile.
 bool is_of_model(const std::string& key) {
   static constexpr const char* of_model[] = {
       "relation.discover",       "relation.self", "relation.mode", "relation.hops",  "relation.rank",
@@ -118,7 +118,7 @@ std::vector<ProfiledCandidate> from_list(const std::string& list) {
   return chosen;
 }
 
-/// The settings of a configuration, apart by whether they are of its model.
+/// The settings of a configuration: `own` of its model, `base` the others.
 struct OfFile {
   std::vector<std::string> base, own;
 };
@@ -136,7 +136,7 @@ bool sets_key(const std::vector<std::string>& settings, const std::string& key) 
                      [&](const std::string& setting) { return key_of(setting) == key; });
 }
 
-/// Of what suits a series that which its configuration does not say: windows, and what is scored.
+/// Adds suitable windows if the configuration has none.
 void add_windows(std::vector<std::string>& base, const std::vector<std::string>& suiting) {
   for (const char* key : {"window.inputs", "window.outputs", "window.batch"})
     for (const std::string& setting : suiting)
@@ -173,7 +173,7 @@ Config ProfileQuestion::config_of(const ProfiledCandidate& candidate, Index fold
 
 Config ProfileQuestion::base_config(Index fold) const {
   std::vector<std::string> sets = base;
-  // Of nodes on their own.
+  // A model of single nodes, without a graph.
   sets.insert(sets.end(), {"model.name=gru", "relation.graph=none"});
   for (const std::string& setting : fold_settings(fold)) sets.push_back(setting);
   return Config::load("", sets);
@@ -197,7 +197,7 @@ ProfileQuestion ask(const Communicator& comm, const ProfileOptions& options) {
     data.insert(data.begin(), "data.file=" + options.config);
   } else {
     of = agree(comm, [&] {
-      (void)Config::load(options.config, options.sets);  // what is wrong in it has lines there
+      (void)Config::load(options.config, options.sets);  // reports errors with their lines
       return settings_of(options.config);
     });
     data.insert(data.begin(), of.base.begin(), of.base.end());

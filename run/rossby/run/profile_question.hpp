@@ -12,38 +12,37 @@ namespace rossby {
 
 struct ProfileOptions;
 
-/// The candidates of `rossby profile --candidates`, which is "all", names of models and of candidates
-/// ("gru,stid-small"), or a TOML file with tables [[candidate]]: a name, and settings as in a configuration.
-/// Throws UserError if nothing has such a name, or the file is not like that.
+/// Returns the candidates of `rossby profile --candidates`: "all", names of models and of candidates
+/// ("gru,stid-small"), or a TOML file. Its tables [[candidate]] have a name, and settings as in a
+/// configuration. Throws UserError for an unknown name or an invalid file.
 [[nodiscard]] std::vector<ProfiledCandidate> candidates_named(const std::string& asked);
 
-/// What `rossby profile` is asked, resolved: the same on every rank.
+/// The resolved question of `rossby profile`; the same on every rank.
 struct ProfileQuestion {
   std::vector<std::string> base;  // settings of all candidates
   std::vector<ProfiledCandidate> candidates;
-  bool has_graph = false;  // base has one: candidates take it
+  bool has_graph = false;  // base has a graph, which candidates use
   Index folds = 0;
   Index seed = 1;
 
-  /// The configuration of a candidate's complete training, as `rossby train` takes it.
+  /// Returns the configuration of a candidate's complete training, as `rossby train` takes it.
   [[nodiscard]] Config config_of(const ProfiledCandidate& candidate) const;
-  /// The same as it is trained in a profile. `all_ranks`: by a job of several.
+  /// Returns the same for a training in a profile; without ProfiledCandidate::all_ranks for one rank.
   [[nodiscard]] Config config_of(const ProfiledCandidate& candidate, Index fold) const;
-  /// Settings of all candidates on a fold, with a model that reads no graph.
+  /// Returns settings of all candidates on a fold, with a model that reads no graph.
   [[nodiscard]] Config base_config(Index fold) const;
-  /// All of it, to tell one question from another.
+  /// Returns all of the question as text, to compare it with others.
   [[nodiscard]] std::string text(int ranks) const;
 
  private:
   [[nodiscard]] std::vector<std::string> fold_settings(Index fold) const;
 };
 
-/// Resolves the question. Of a configuration, what is said of its model becomes a candidate, "config". Throws
+/// Resolves the question. A configuration's settings of its model become a candidate, "config". Throws
 /// UserError on all ranks. Collective.
 [[nodiscard]] ProfileQuestion ask(const Communicator& comm, const ProfileOptions& options);
 
-/// Whether a candidate is trained by all ranks: it is asked for, or a step works on so many values that
-/// several ranks are of use.
+/// True if a step of the candidate works on so many values that several ranks are of use.
 [[nodiscard]] bool for_all_ranks(const Config& config, const Domain& domain);
 
 }  // namespace rossby

@@ -88,7 +88,7 @@ std::string title(const ProfileState& state) {
                      state.folds > 0 ? fmt::format(", mean over {} folds", state.folds) : "");
 }
 
-/// A bar within a page: of what is not text.
+/// Escapes bars in cells of Markdown tables.
 std::string escaped(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return text;

@@ -11,14 +11,14 @@
 namespace rossby {
 namespace {
 
-/// Expected regret of the choice, below which more budget is not worth it.
+/// More budget is not worth it if the expected regret of the choice is smaller.
 constexpr double certain = 0.0005;
 
 ProfiledCandidate& at(ProfileState& state, Index place) {
   return state.candidates[static_cast<std::size_t>(place)];
 }
 
-/// What the rungs behind the next one take, if the best stay the best.
+/// Returns the cost of the rungs after the next one, if the best stay the best.
 double reserve(const ProfileState& state, const std::vector<Index>& best,
                const std::vector<CandidateCost>& costs) {
   double sum = 0;
@@ -107,7 +107,7 @@ void plan_search(ProfileState& state, const ProfileBudget& budget) {
         state.timed ? seconds_text(std::ceil(least / state.ranks))
                     : fmt::format("{:g}%", std::ceil(1000 * least / state.complete) / 10));
   state.planned = tried;
-  state.rungs = budget.share == 1 ? std::vector<Rung>{{1, std::ssize(costs)}}  // whatever is measured
+  state.rungs = budget.share == 1 ? std::vector<Rung>{{1, std::ssize(costs)}}  // whatever the costs
                                   : plan_rungs(costs, state.allowed - beside, trial_steps);
 }
 

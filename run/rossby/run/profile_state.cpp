@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Status = ProfiledCandidate::Status;
 
-/// JSON has no infinity: unknown errors are null.
+/// JSON has no infinity: unknown errors become null.
 Json finite(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The validation errors of the epochs that a training has completed.
+/// Reads the validation errors of the epochs that a training has completed.
 void read_epochs(const std::string& metrics, ProfiledFold& fold) {
   if (!std::filesystem::exists(metrics)) return;
   const std::string text = read_text(metrics);
@@ -39,12 +39,12 @@ void read_epochs(const std::string& metrics, ProfiledFold& fold) {
   }
 }
 
-/// Seconds of a step, by the times at which steps began: the median of all but the first.
+/// Returns the seconds of a step from the times at which steps began: the median without the first step.
 double median_step(const std::vector<double>& begins, double all) {
   std::vector<double> steps;
   for (std::size_t k = 1; k < begins.size(); ++k) steps.push_back(begins[k] - begins[k - 1]);
   if (steps.empty()) return all;
-  if (steps.size() > 1) steps.erase(steps.begin());  // it takes memory
+  if (steps.size() > 1) steps.erase(steps.begin());  // the first step allocates memory
   std::nth_element(steps.begin(), steps.begin() + std::ssize(steps) / 2, steps.end());
   return steps[steps.size() / 2];
 }
@@ -128,7 +128,7 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
                                    const ProfiledCandidate& candidate, bool anew) const {
   const std::string run = run_of(question_, directory_, candidate, unit.fold);
   UnitResult result;
-  if (comm.size() == 1 && StopSignals::received() != 0) {  // it may take long to start
+  if (comm.size() == 1 && StopSignals::received() != 0) {  // starting may take long
     result.fold = candidate.folds[static_cast<std::size_t>(unit.fold)];
     result.paused = true;
     return result;
@@ -157,7 +157,7 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
     result.validation_seconds = trained.validation_seconds;
     result.step_seconds = median_step(begins, trained.result.seconds);
     if (begins.size() > 1) result.first_seconds = std::max(begins[1] - begins[0] - result.step_seconds, 0.0);
-    // Neither reading data nor writing checkpoints.
+    // Excludes reading data and writing checkpoints.
     if (!begins.empty())
       result.train_seconds = begins.back() - begins.front() + result.step_seconds + result.validation_seconds;
     if (!result.fold.ended && !result.paused) {
@@ -168,7 +168,7 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
     agree(comm, [&] { read_epochs(run + "/metrics.jsonl", result.fold); });
     if (result.fold.ended && !std::isfinite(result.fold.best))
       user_error("its training ended without a validation error");
-  } catch (const UserError& error) {  // of all its ranks alike: it ends alone
+  } catch (const UserError& error) {  // on all its ranks: this candidate ends alone
     result.error = error.what();
   }
   result.wall_seconds = begin.seconds();

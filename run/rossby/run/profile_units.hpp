@@ -10,37 +10,37 @@
 
 namespace rossby {
 
-/// A training to be done: a candidate on a fold, up to so many optimiser steps.
+/// A training to run: a candidate on a fold, up to a number of optimiser steps.
 struct ProfileUnit {
   std::size_t candidate = 0;
   Index fold = 0;
   Index target = 0;
 };
 
-/// What came of it; the same on every rank.
+/// The result of a unit; the same on every rank.
 struct UnitResult {
-  std::string error;    // why it has failed; empty: it has not
+  std::string error;    // why it failed; empty: it did not
   bool paused = false;  // a signal came first
   ProfiledFold fold;    // without the points of earlier rungs
-  CurvePoint reached;   // where the rung ends; error 0: the training ended before it
+  CurvePoint reached;   // the end of the rung; error 0: the training ended before
   Index complete_steps = 0;
   double step_seconds = 0;   // of one rank
-  double first_seconds = 0;  // by which the first step took longer
+  double first_seconds = 0;  // extra time of the first step
   double validation_seconds = 0;
   double start_seconds = 0;
-  double train_seconds = 0;  // of its steps, the validations among them and that of the rung
+  double train_seconds = 0;  // of steps and validations, including that of the rung
   double wall_seconds = 0;
 };
 
-/// Trains candidates on the ranks of a communicator: those of `all_ranks` one after the other on all of them,
-/// the others side by side, each on one rank. Who trains what changes no result.
+/// Trains candidates on the ranks of a communicator. Candidates with `all_ranks` train one after the other on
+/// all ranks, the others side by side on one rank each. Results do not depend on who trains what.
 class ProfileUnits {
  public:
-  /// `comm`, question and directory outlive it. `tell` gets lines of rank 0.
+  /// `comm`, `question` and `directory` must outlive this. `tell` receives lines on rank 0.
   ProfileUnits(const Communicator& comm, const ProfileQuestion& question, const std::string& directory,
                std::function<void(const std::string&)> tell);
 
-  /// Trains them to their targets; with `anew` from the start. Collective.
+  /// Trains units to their targets; if `anew`, from the start. Collective.
   [[nodiscard]] std::vector<UnitResult> train(const std::vector<ProfileUnit>& units,
                                               const ProfileState& state, bool anew);
 
@@ -59,7 +59,7 @@ class ProfileUnits {
   Communicator alone_;
 };
 
-/// The folder of a candidate's training on a fold.
+/// Returns the folder of a candidate's training on a fold.
 [[nodiscard]] std::string run_of(const ProfileQuestion& question, const std::string& directory,
                                  const ProfiledCandidate& candidate, Index fold);
 

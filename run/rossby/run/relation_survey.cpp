@@ -15,12 +15,12 @@ namespace {
 constexpr double earth_km = 6371.0088;
 constexpr double degree = std::numbers::pi / 180;
 constexpr Index distance_bins = 24, bearing_bins = 16;
-constexpr double most_products = 2e10;  // of factors: a minute of one core
-constexpr double most_pairs = 4e7;      // whose distance and bearing are computed
+constexpr double most_products = 2e10;  // of factors; takes a minute on one core
+constexpr double most_pairs = 4e7;      // pairs whose distance and bearing are computed
 
 constexpr double nan_weight = std::numeric_limits<double>::quiet_NaN();
 
-/// Up, east and north at a node.
+/// Returns unit vectors up, east and north at a node.
 std::array<double, 9> axes_at(double lat, double lon) {
   const double sp = std::sin(lat * degree), cp = std::cos(lat * degree), sl = std::sin(lon * degree),
                cl = std::cos(lon * degree);
@@ -35,14 +35,14 @@ struct Seen {
   double km = 0, bearing = 0;  // degrees
 };
 
-/// How the node with the axes `from` sees another one.
+/// Returns how the node with the axes `from` sees another one.
 Seen seen(const double* from, const double* other) {
   const double bearing = std::atan2(dot(from + 3, other), dot(from + 6, other)) / degree;
   return {earth_km * std::acos(std::clamp(dot(from, other), -1.0, 1.0)),
           bearing < 0 ? bearing + 360 : bearing};
 }
 
-/// Everything that all ranks have, in rank order, on every rank.
+/// Gathers the values of all ranks, in rank order, on every rank or on rank 0 alone.
 template <class V>
 std::vector<V> all_of(const Communicator& comm, const std::vector<V>& mine, bool everywhere = true) {
   MpiMailbox mailbox(comm);
@@ -74,8 +74,8 @@ RelationSurvey::RelationSurvey(const Communicator& comm, const Domain& domain, I
     const auto axes = axes_at(lat, lon);
     axes_.insert(axes_.end(), axes.begin(), axes.end());
   }
-  // The farthest node from any one, and what is farthest from that: near enough to the widest distance, and
-  // pairs beyond it count in the last bin.
+  // Estimates the widest distance: the node farthest from any one, then the node farthest from that. Pairs
+  // beyond it count in the last bin.
   Index from = 0;
   for (int sweep = 0; sweep < 2; ++sweep) {
     Index farthest = from;
@@ -88,7 +88,7 @@ RelationSurvey::RelationSurvey(const Communicator& comm, const Domain& domain, I
   widest_ = std::max(widest_, 1e-9);
 }
 
-/// Every how manieth node's row is made.
+/// Returns the distance between nodes whose rows are computed, in nodes.
 Index RelationSurvey::stride(const LearnedRelation& relation) const {
   if (!relation.of_factors()) return 1;
   const auto n = static_cast<double>(domain_->nodes());
@@ -96,7 +96,7 @@ Index RelationSurvey::stride(const LearnedRelation& relation) const {
   return std::max<Index>(1, static_cast<Index>(std::ceil(products / most_products)));
 }
 
-/// (n, width) in global row order.
+/// Returns the right factors of all nodes, (n, width), in global row order.
 std::vector<float> RelationSurvey::right_factors(const LearnedRelation& relation) const {
   const Index width = relation.factors.width, rows = std::ssize(domain_->rows);
   std::vector<float> mine(static_cast<std::size_t>(rows * width));
@@ -111,7 +111,7 @@ std::vector<float> RelationSurvey::right_factors(const LearnedRelation& relation
   return ordered;
 }
 
-/// The weights of a row between all nodes; NaN where the relation has none.
+/// Fills in the weights between a row and all nodes; NaN if the relation has none.
 void RelationSurvey::fill(const LearnedRelation& relation, std::span<const float> right, Index row,
                           Row weights) const {
   if (relation.all) return relation.all(row, weights);
@@ -133,7 +133,7 @@ void RelationSurvey::fill(const LearnedRelation& relation, std::span<const float
   if (relation.factors.finish) relation.factors.finish(weights);
 }
 
-/// Of a given pattern all weights are edges, of relations between all nodes the strongest of the row.
+/// Keeps edges: all weights of a given pattern, or the strongest of a row between all nodes.
 void RelationSurvey::keep_strongest(const LearnedRelation& relation, int number, Index row, Row weights) {
   const Index self = domain_->rows[static_cast<std::size_t>(row)].value;
   std::vector<Index> others;
@@ -168,7 +168,7 @@ void RelationSurvey::count(const LearnedRelation& relation, Index row, Row weigh
     const double weight = weights[static_cast<std::size_t>(j)];
     if (j == self || std::isnan(weight)) continue;
     const double* other = axes_.data() + 9 * j;
-    // The target sees the source.
+    // A bearing is that at which the target sees the source.
     const Seen place = relation.row_acts ? seen(other, own) : seen(own, other);
     if (std::isnan(place.km) || std::isnan(place.bearing)) continue;
     const auto far = std::min(distance_bins - 1, static_cast<Index>(place.km / widest_ * distance_bins));
@@ -179,7 +179,7 @@ void RelationSurvey::count(const LearnedRelation& relation, Index row, Row weigh
   }
 }
 
-/// All edges of the relation on rank 0, by target and strength.
+/// Gathers all edges of the relation on rank 0, sorted by target and strength.
 void RelationSurvey::append_edges(RelationLayout& layout) {
   std::vector<RelationEdge> all = all_of(comm_, found_, false);
   found_.clear();
@@ -247,8 +247,7 @@ Index RelationSurvey::strongest_node() {
 void RelationSurvey::add_places(const LearnedRelation& relation, RelationLayout& layout) {
   const Index rows = std::ssize(domain_->rows), n = domain_->nodes(), places = std::ssize(layout.places);
   const std::vector<float> right = relation.of_factors() ? right_factors(relation) : std::vector<float>();
-  // NaN is no number to sum: what a rank has not found counts as 0, and how many have found it is summed,
-  // too.
+  // NaN cannot be summed: ranks without a weight add 0, and the number of ranks with a weight is summed, too.
   const auto size = static_cast<std::size_t>(places * n);
   std::vector<double> along(2 * size), across(2 * size);
   const auto put = [size](std::vector<double>& sums, Index at, double weight) {

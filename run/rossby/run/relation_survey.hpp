@@ -11,18 +11,18 @@
 
 namespace rossby {
 
-/// Looks through a model's learned relations, each rank through the rows of its nodes. No rank holds an (n,
-/// n) array: of relations of factors it makes a row at a time, from the factors of all nodes.
+/// Searches a model's learned relations, each rank in the rows of its nodes. No rank holds an (n, n) array:
+/// rows of relations of factors are made one at a time, from the factors of all nodes.
 class RelationSurvey {
  public:
-  /// Edges of a node that are kept of relations between all nodes. Both outlive this.
+  /// Keeps `edges_of_node` edges of a node, of relations between all nodes. The others must outlive this.
   RelationSurvey(const Communicator& comm, const Domain& domain, Index edges_of_node);
 
-  /// Adds a relation to the layout: its edges, self weights, and strength by distance and bearing. Of a
-  /// relation of factors between very many nodes some rows are searched, evenly spread. Collective.
+  /// Adds a relation to the layout: its edges, self weights, and strength by distance and bearing. If it is
+  /// of factors between very many nodes, searches some rows, evenly spread. Collective.
   void add(const LearnedRelation& relation, RelationLayout& layout);
-  /// The node whose weights on others have the largest sum in the relations between all nodes that were
-  /// added; −1: there are no such. Collective.
+  /// Returns the node whose weights on others have the largest sum in the added relations between all nodes;
+  /// −1 if there are none. Collective.
   [[nodiscard]] Index strongest_node();
   /// Adds the weights of a relation between the places of the layout and all nodes. Collective.
   void add_places(const LearnedRelation& relation, RelationLayout& layout);
@@ -42,10 +42,10 @@ class RelationSurvey {
   const Domain* domain_;
   Index edges_of_node_;
   MpiReducer reducer_;
-  std::vector<double> axes_;  // of each node: unit vectors up, east and north; empty without coordinates
-  double widest_ = 0;         // km between nodes that lie farthest apart, or more
+  std::vector<double> axes_;  // unit vectors up, east and north of each node; empty without coordinates
+  double widest_ = 0;         // about the largest distance between nodes, in km
   std::vector<RelationEdge> found_;
-  std::vector<double> acting_;  // of each node: its weights on others, summed over this rank's rows
+  std::vector<double> acting_;  // |weights| of each node on others, summed over this rank's rows
   bool joins_all_ = false;
 };
 

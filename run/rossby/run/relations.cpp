@@ -20,14 +20,14 @@
 namespace rossby {
 namespace {
 
-/// A number that is all of the text.
+/// Parses a number; false if the text holds more or something else.
 template <class V>
 bool parse_whole(std::string_view text, V& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// The node that --place names: an id, latitude,longitude, or its place in the data file.
+/// Returns the node that --place names: an id, latitude,longitude, or its place in the data file.
 Index node_at(const Domain& domain, const std::string& text) {
   const auto& labels = domain.info.node_labels;
   const auto of_file = [&](Index place) {
@@ -85,7 +85,7 @@ std::string node_text(const RelationLayout& layout, Index node) {
   return fmt::format("{:g},{:g}", layout.node_lat[at], layout.node_lon[at]);
 }
 
-/// A line for each relation, with its strongest edge.
+/// Prints a line for each relation, with its strongest edge.
 void print_relations(const RelationLayout& layout) {
   for (std::size_t k = 0; k < layout.relations.size(); ++k) {
     Index count = 0, at = -1;
