@@ -18,7 +18,7 @@
 namespace rossby {
 namespace {
 
-/// The folder of the scripts; empty: there is none.
+/// Returns the folder of the scripts; empty if it is not found.
 std::string script_folder() {
   namespace fs = std::filesystem;
   if (const char* named = std::getenv("ROSSBY_REPORT"); named != nullptr && *named != '\0') return named;
@@ -36,7 +36,7 @@ int exit_code(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// The first Python that has the modules; empty: none has.
+/// Returns the first Python that has the modules; empty if none has.
 std::string python_with(std::span<const std::string> modules) {
   std::vector<std::string> candidates{"python3", "/usr/bin/python3"};
   if (const char* named = std::getenv("ROSSBY_PYTHON"); named != nullptr && *named != '\0')
@@ -51,7 +51,7 @@ std::string python_with(std::span<const std::string> modules) {
   return "";
 }
 
-/// A file that goes with whoever made it.
+/// A temporary file that is removed with this object.
 struct OwnFile {
   std::string path = (std::filesystem::temp_directory_path() / "rossby_report_XXXXXX").string();
   OwnFile() {

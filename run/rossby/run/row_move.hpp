@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// Brings node data from the ranks that own the rows under one partition to those that own them under another
-/// one, as float32.
+/// Moves node data, as float32, from the owners of the rows under one partition to their owners under
+/// another.
 class RowMove {
  public:
   RowMove(const Communicator& comm, const RowPartition& from, const RowPartition& to);

@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 10> baseline_names{
     "persistence", "climatology", "annual_cycle", "time_of_week", "ar1",
     "lim",         "ridge_var",   "cycle",        "direct_ar",    "direct_ridge"};
 
-/// The classical forecasters of a run's data, as its configuration has them; with `horizons` 0 without those
-/// that have a regression for each horizon. `axis` (that of the data, or a longer one) and `solver` outlive
-/// them.
+/// Returns the classical forecasters of a run's data, as its configuration sets them. With `horizons` 0,
+/// leaves out those with a regression for each horizon. `axis` (of the data, or longer) and `solver` must
+/// outlive the forecasters.
 [[nodiscard]] std::vector<std::unique_ptr<Baseline>> run_baselines(const Config& config, const Domain& domain,
                                                                    Index horizons, int threads,
                                                                    const SpdSolver& solver,

@@ -29,13 +29,13 @@ namespace {
 
 /// What a state says of its training.
 struct TrainedWith {
-  /// Settings of its parts, counted: of a file that has become longer a share is another number of steps.
+  /// Settings of the parts as counts of steps: of a longer file, a share would be another number of steps.
   std::vector<std::string> parts;
-  Index steps = 0;      // of the file; 0: it does not say
-  std::string config;   // as it was trained with; empty: it does not say
+  Index steps = 0;      // of the file; 0: unknown
+  std::string config;   // configuration of the training; empty: unknown
   std::string cut_off;  // a line, if the state was written before the training had ended
-  Index epochs = -1;    // -1: it does not say
-  std::string cycle;    // that data.cycle = "auto" came to; empty: it does not say
+  Index epochs = -1;    // -1: unknown
+  std::string cycle;    // that data.cycle = "auto" chose; empty: unknown
   std::string training_hash;
 
   explicit TrainedWith(const std::string& metadata) {
@@ -59,7 +59,7 @@ struct TrainedWith {
   }
 };
 
-/// Whether a part is a share of the file's steps, as "0.2".
+/// True if a part is a share of the file's steps, such as "0.2".
 bool is_share(const std::string& part) {
   double share = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), share);
@@ -164,7 +164,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     }
     run.trained_on = trained.data.file;
     run.trained_graph = trained.relation.file;
-    // Once training and validation part are counts of steps, the test part is nobody's but the evaluation's.
+    // If training and validation parts are counts of steps, only the evaluation uses the test part.
     const auto of_evaluation = [&](const std::string& difference) {
       return names_file(difference) || cuts_batches(trained, difference) ||
              (difference.starts_with("split.test:") && !state.parts.empty());

@@ -14,47 +14,45 @@
 
 namespace rossby {
 
-/// The run directory of a subcommand: rank 0 holds it and its lock, every rank knows its configuration.
+/// An opened run directory: rank 0 holds it and its lock, every rank knows its configuration.
 struct OpenRun {
   std::optional<RunDirectory> directory;  // rank 0 only
   Config config;
   std::string state;                         // file with the model's parameters
-  bool other_file = false;                   // data.file is not that of the training,
-  PathList trained_on;                       // which are these
+  bool other_file = false;                   // data.file is not `trained_on`
+  PathList trained_on;                       // data.file of the training
   std::string trained_graph;                 // relation.file of the training
-  Index epochs = -1;                         // that the state was trained for; -1: it does not say
+  Index epochs = -1;                         // that the state was trained for; -1: unknown
   std::string remark;                        // a line that evaluate and forecast print; empty: nothing
-  bool accepts = false;                      // data whose training part has changed,
-  std::shared_ptr<const DataRecord> record;  // from this; null: none is asked for, or none was kept
+  bool accepts = false;                      // accepts a changed training part
+  std::shared_ptr<const DataRecord> record;  // of the training's data; null: not requested, or not kept
 
-  /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
-  /// where that may not be written, or would replace what is read.
+  /// Returns the file that rank 0 writes: `asked`, or `usual` of the run directory. Throws UserError if it
+  /// may not be written, or would replace an input.
   [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
 };
 
-/// Whether two lists are of the same files, whatever their names.
+/// True if two lists are of the same files, whatever their names.
 [[nodiscard]] bool same_files(const PathList& a, const PathList& b);
 
-/// Whether one of Config::differences is of data.file or relation.file: these may have moved, and what is in
-/// them is held against a hash.
+/// True if one of Config::differences is of data.file or relation.file. These files may have moved; a hash
+/// checks their content.
 [[nodiscard]] bool names_file(const std::string& difference);
 
-/// Whether one of Config::differences is of the parts that a batch is computed in, which only a model with
-/// batch normalisation computes something else in.
+/// True if one of Config::differences is of window.micro_batches and does not matter. These parts of a batch
+/// matter only to a model with batch normalisation.
 [[nodiscard]] bool cuts_batches(const Config& config, const std::string& difference);
 
-/// Opens a trained run and applies `sets`, of which only harmless keys, split.test, data.file and
-/// relation.file are allowed: files with the same training part and graph, which ModelRun::load checks.
-/// Training and validation part are those that the state was trained with. `device`: parallel.device; empty:
-/// as `sets` or the training has it, but that a run which was trained on a GPU may be opened where there is
-/// none. `accepts`: data whose training part has changed, or begins later, which ModelRun::load reports.
-/// Collective.
+/// Opens a trained run and applies `sets`. Only harmless keys, split.test, data.file and relation.file are
+/// allowed; ModelRun::load checks that new files have the same training part and graph. Training and
+/// validation parts are those of the state. `device`: parallel.device; empty: as in `sets` or the training,
+/// but a run that was trained on a GPU also opens without one. `accepts`: data whose training part has
+/// changed or begins later, which ModelRun::load reports. Collective.
 [[nodiscard]] OpenRun open_run(const Communicator& comm, const std::string& path,
                                std::span<const std::string> sets, const std::string& device,
                                bool accepts = false);
 
-/// Returns what `work` returns. Of its errors, those of too little memory of a device say that the cores
-/// could do the same.
+/// Returns what `work` returns. If a device has too little memory, the error also names --device cpu.
 template <class Work>
 auto or_on_the_cores(const Work& work) {
   try {
@@ -66,7 +64,7 @@ auto or_on_the_cores(const Work& work) {
   }
 }
 
-/// Opens a run and returns what `work.operator()<T>(ranks, open)` returns, T being the precision of its
+/// Opens a run and returns what `work.operator()<T>(ranks, open)` returns, where T is the precision of its
 /// model. The ranks of `comm` are one run meanwhile, and are watched. Collective.
 template <class Work>
 auto with_run(const Communicator& comm, const std::string& path, std::span<const std::string> sets,
@@ -81,13 +79,13 @@ auto with_run(const Communicator& comm, const std::string& path, std::span<const
   });
 }
 
-/// With data.cycle = "auto": what the training came to stays, as its state or checkpoint has it.
+/// If data.cycle is "auto", keeps what the training chose, as its state or checkpoint holds it.
 void keep_cycle(Config& config, const std::string& decided);
 
-/// Where a run keeps its state: <run>/checkpoints/state.h5.
+/// Returns the path of a run's state: <run>/checkpoints/state.h5.
 [[nodiscard]] std::string state_file_of(const std::string& run);
 
-/// The training of train.refit whose validation part chose the epochs of a run: <run>/chosen.
+/// Returns <run>/chosen: of a run with train.refit, the training whose validation part chose the epochs.
 [[nodiscard]] std::string chosen_run_of(const std::string& run);
 
 }  // namespace rossby

@@ -23,20 +23,20 @@ std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& 
   std::optional<TrainingPlan> plan;
   {
     MeasuredMachine machine{agree(comm, [&] { return read_profile(options.machine); })};
-    // As the training itself decides it.
+    // Decides as the training itself does.
     if (config.parallel.device == "auto" && lacks_gpus(comm)) machine.profile.device = {};
     try {
       OnDemand on_demand{options.machine, seconds_for_training, options.prints};
       plan = plan_training(comm, config, machine, planned_epochs, options.measures ? &on_demand : nullptr);
       if (config.train.updates == "asynchronous")
         plan->asynchronous = plan_asynchronous(*plan, machine.profile, config);
-    } catch (const UserError& error) {  // of all ranks alike
+    } catch (const UserError& error) {  // on all ranks
       if (!resumes) throw;
       if (comm.rank() == 0 && options.prints)
         fmt::print("warning   the time was not predicted: {}\n", error.what());
     }
   }
-  forget_peak_resident();  // of the plan: the training's own is measured
+  forget_peak_resident();  // of the plan, so that the training's own is measured
   return plan;
 }
 

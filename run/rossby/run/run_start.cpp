@@ -73,7 +73,7 @@ RunStart look_at_run(const Communicator& comm, const TrainOptions& options) {
 void prepare_run(RunStart& start, const Config& config, const std::string& run) {
   if (!start.directory) {
     start.directory = RunDirectory::create(run);
-    // It was nobody's while the data were read.
+    // The directory was not locked while the data were read.
     const bool holds = std::filesystem::exists(state_file_of(run)) ||
                        !CheckpointFolder(checkpoint_folder_of(run)).newest_first().empty();
     if (holds && !start.held)
@@ -113,7 +113,7 @@ bool has_final_state(const std::string& run, const TrainingState& at) {
       return false;
     verify_state(state_file_of(run));
     return true;
-  } catch (const UserError& error) {  // it is written anew
+  } catch (const UserError& error) {  // the state is written anew
     fmt::print(stderr, "rossby: warning: {}; the run goes on from its checkpoint\n", error.what());
     return false;
   }

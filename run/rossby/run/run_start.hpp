@@ -10,27 +10,27 @@
 
 namespace rossby {
 
-/// What a run directory holds when a training starts, and what to go on from; paths are rank 0's.
+/// What a run directory holds when a training starts, and the checkpoint to go on from. Paths are rank 0's.
 struct RunStart {
   std::optional<RunDirectory> directory;  // rank 0
   std::optional<Checkpoint> checkpoint;   // to go on from
-  std::vector<std::string> older;         // rank 0: to be tried when its arrays are damaged
-  bool held = false;                      // rank 0: whether there was a state or a checkpoint
+  std::vector<std::string> older;         // rank 0: to try if the arrays of `checkpoint` are damaged
+  bool held = false;                      // rank 0: there was a state or a checkpoint
 };
 
-/// Rank 0 takes the lock of a directory that holds a run and looks for checkpoints. A directory that does not
-/// is not touched yet. Collective.
+/// Takes the lock on rank 0 if a directory holds a run, and looks for checkpoints. Other directories are not
+/// touched yet. Collective.
 [[nodiscard]] RunStart look_at_run(const Communicator& comm, const TrainOptions& options);
 
-/// The directory of a training that goes on, or of a new one: what a run left that ended before it had a
-/// checkpoint is replaced. Writes config.toml. On rank 0.
+/// Prepares the directory of a training that goes on, or of a new one. Replaces a run that ended before it
+/// had a checkpoint. Writes config.toml. On rank 0.
 void prepare_run(RunStart& start, const Config& config, const std::string& run);
 
 /// Throws UserError if a rank does not see the run directory: before the first step, not at the first
 /// checkpoint. Collective.
 void expect_shared_run(const Communicator& comm, const std::string& run);
 
-/// Whether the run's state is that of this checkpoint's end. On rank 0.
+/// True if the run's state is the end state of this checkpoint. On rank 0.
 [[nodiscard]] bool has_final_state(const std::string& run, const TrainingState& at);
 
 }  // namespace rossby

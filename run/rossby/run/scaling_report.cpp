@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// Keys that have several values among the runs, each with whether it has.
+/// Returns the keys that have several values among the runs.
 std::vector<std::string> differing(const Runs& runs) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : runs.front()->settings)
@@ -57,7 +57,7 @@ ScalingRow row_of(const Runs& runs) {
       seconds[i] += parts[i];
       rest -= parts[i];
     }
-    // Regions are means over the ranks, the step is rank 0's: they may be above it by a little.
+    // Regions are means over the ranks, the step is rank 0's: the sum of regions may be a little larger.
     seconds[4] += std::max(0.0, rest);
     all += m.step;
     waiting += m.waiting;
@@ -72,7 +72,7 @@ ScalingRow row_of(const Runs& runs) {
   return row;
 }
 
-/// Fills in what rows are only compared with each other.
+/// Fills in the values of rows that need a comparison with other rows.
 void compare(ScalingStudy& study) {
   study.baseline = 0;
   for (std::size_t i = 1; i < study.rows.size(); ++i)
@@ -96,7 +96,7 @@ void compare(ScalingStudy& study) {
   if (count > 0) study.prediction_error = sum / count;
 }
 
-/// What the runs' times should not be compared without.
+/// Returns notes without which the runs' times should not be compared.
 std::vector<std::string> notes_of(const Runs& runs) {
   std::set<std::string> hardware, versions, unmeasured, left_out;
   Prediction all;
@@ -121,7 +121,7 @@ std::vector<std::string> notes_of(const Runs& runs) {
 }
 
 ScalingStudy study_of(const Runs& runs, bool weak) {
-  // Runs of a row differ by their seeds: everything else is in the key.
+  // Runs of a row differ by their seeds alone: everything else is in the key.
   using Key = std::tuple<int, int, int, int, int, Index, Settings>;
   std::map<Key, Runs> rows;
   for (const ScalingRun* run : runs)
@@ -136,10 +136,10 @@ ScalingStudy study_of(const Runs& runs, bool weak) {
   return study;
 }
 
-/// What a study's runs have in common and other studies of their folder have not.
+/// What the runs of one study have in common, unlike other studies of their folder.
 using Common = std::tuple<Settings, int, Index>;  // fixed settings, threads, nodes (0: they scale)
 
-/// Takes out the runs that have but a first epoch, where others have more: it is slower than those behind it.
+/// Removes runs with only a first epoch if others have more, because the first epoch is slower.
 void leave_out_first_epochs(Runs& runs, std::vector<LeftOut>& left_out) {
   const auto first_alone = [](const ScalingRun* run) { return run->measured.first_epoch; };
   if (std::all_of(runs.begin(), runs.end(), first_alone)) return;
@@ -149,7 +149,7 @@ void leave_out_first_epochs(Runs& runs, std::vector<LeftOut>& left_out) {
   std::erase_if(runs, first_alone);
 }
 
-/// The studies in one folder.
+/// Adds the studies in one folder.
 void add_studies(const std::string& folder, const Runs& runs, const std::string& kind,
                  ScalingReport& report) {
   StudyFile file;

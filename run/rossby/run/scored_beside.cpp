@@ -12,7 +12,7 @@
 namespace rossby {
 namespace {
 
-/// A key of evaluation.json: lower_snake_case.
+/// Returns the key of a file in evaluation.json: lower_snake_case.
 std::string name_of_file(const std::string& path) {
   std::string name = "file_" + lower_case(std::filesystem::path(path).stem().string());
   for (char& c : name)
@@ -24,7 +24,7 @@ std::string name_of_file(const std::string& path) {
 
 ScoredBeside::ScoredBeside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
                            Index horizons, std::span<const std::string> paths) {
-  // One long rollout has no regression for each horizon.
+  // A rollout has no regression for each horizon.
   const Index regressions = config.evaluate.kind == "rollout" ? 0 : horizons;
   if (config.evaluate.baselines)
     baselines = run_baselines(config, domain, regressions, threads, solver, domain.info.time);

@@ -16,33 +16,33 @@
 
 namespace rossby {
 
-/// What is scored beside the model: the classical forecasters, which work in original units, and files.
+/// Forecasters to score beside the model: the classical ones, which work in original units, and files.
 struct ScoredBeside {
   std::vector<std::unique_ptr<Baseline>> baselines;
   std::vector<ForecastFile> files;
-  std::string climatology_name = {};  // the baseline that `climatology` was from
-  const Baseline* fitted = nullptr;   // one of `baselines` that is fitted already
+  std::string climatology_name = {};  // the baseline that forecast `climatology`
+  const Baseline* fitted = nullptr;   // one of `baselines` that is fitted already; null: none
 
-  /// Those of the configuration, and these files. Throws UserError naming a file that does not fit.
+  /// Takes the configured baselines and these files. Throws UserError naming a file that does not fit.
   ScoredBeside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
                Index horizons, std::span<const std::string> paths);
 
   [[nodiscard]] Index size() const { return std::ssize(baselines) + std::ssize(files); }
-  /// Keys of evaluation.json.
+  /// Returns keys of evaluation.json.
   [[nodiscard]] std::vector<std::string> names() const;
-  /// Forecasts of number k, which is fitted if it is a baseline. Collective.
+  /// Forecasts with number k. A baseline must be fitted. Collective.
   void forecast(const Communicator& comm, const Domain& domain, Reducer& reducer, Index k,
                 const Series& series, std::span<const Index> origins, Index horizons,
                 const ForecastVisit& visit) const;
-  /// What anomalies are from: forecasts of the baseline `cycle`, or without it of the nodes' means of the
-  /// training part, at all steps from the first target to the last one. If it is one of `baselines`, it is
-  /// `fitted` afterwards. Collective.
+  /// Returns the values that anomalies are from, at all steps from the first target to the last one:
+  /// forecasts of the baseline `cycle` or, without it, the nodes' means over the training part. If the
+  /// baseline is one of `baselines`, it is `fitted` afterwards. Collective.
   [[nodiscard]] Series climatology(const Domain& domain, Reducer& reducer, const TestForecasts& test,
                                    const Series& series);
 };
 
-/// The place of the forecaster `asked` (--against) among `names`, the model first; −1: none is asked for.
-/// Throws UserError if it is not there.
+/// Returns the index of the forecaster `asked` (--against) in `names`, which begin with the model; −1 if none
+/// is asked for. Throws UserError if it is not there.
 [[nodiscard]] Index asked_baseline(const std::vector<std::string>& names, const std::string& asked);
 
 }  // namespace rossby

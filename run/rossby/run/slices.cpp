@@ -21,7 +21,7 @@ std::size_t row_index(GlobalRow row) {
   return static_cast<std::size_t>(row.value);
 }
 
-/// Of this rank's rows.
+/// Returns the variable's values at this rank's rows.
 std::vector<double> row_values(const Domain& domain, const std::string& option, const std::string& variable) {
   std::vector<double> all, own;
   try {
@@ -40,7 +40,7 @@ void add_times(Slices& slices, const TimeAxis& time, const std::string& by) {
     user_error("--by {}: the time axis of the data has no dates. Leave it out, or give the axis dates", by);
   slices.time_kind = by;
   const auto hour_of = [&](Index step) {
-    // Half a second of slack: stamps may be rounded.
+    // Stamps may be rounded: half a second of slack.
     return std::min<int>(23, static_cast<int>(24 * (time.day_fraction(step) + 0.5 / 86400)));
   };
   if (by == "season") {

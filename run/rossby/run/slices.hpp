@@ -8,11 +8,11 @@
 
 namespace rossby {
 
-/// Subsets and weights that evaluate is asked for, for this rank's rows. Throws UserError naming the option.
+/// Returns the subsets and weights that evaluate is asked for, for this rank's rows. Throws UserError naming
+/// the option.
 ///
 /// * `weights`: "area" (cosine of the latitude), or a variable of the data with a number for each node;
-/// empty:
-///   none.
+///   empty: none.
 /// * `by`: "season", "month" or "hour" of the time that is forecast; empty: none.
 /// * `regions`: "NAME=lat_min,lat_max,lon_min,lon_max" in degrees, longitudes of −180…180 or 0…360, or
 ///   "NAME=VARIABLE": nodes at which a variable of the data is neither 0 nor missing.

@@ -13,8 +13,8 @@
 namespace rossby {
 namespace {
 
-/// Near-equal parts, the last ones larger: the end of a model is with the last stage, but its input, which is
-/// seldom as wide as its layers, with the first.
+/// Returns near-equal parts, the last ones larger. The last stage also has the end of the model; the first
+/// has its input, which is seldom as wide as the layers.
 std::vector<Index> equal_parts(Index layers, Index stages) {
   std::vector<Index> parts;
   for (Index s = 0; s < stages; ++s) parts.push_back(layers * (s + 1) / stages - layers * s / stages);
@@ -69,15 +69,14 @@ std::vector<int> stages_of_layers(const Config& config, Index stages) {
   for (Index s = 0; s < stages; ++s)
     stage_of.insert(stage_of.end(), static_cast<std::size_t>(parts[static_cast<std::size_t>(s)]),
                     static_cast<int>(s));
-  if (recurrent && sum == layers) {  // encoder and decoder alike
+  if (recurrent && sum == layers) {  // the decoder as the encoder
     const std::vector<int> encoder = stage_of;
     stage_of.insert(stage_of.end(), encoder.begin(), encoder.end());
   }
   return stage_of;
 }
 
-// By dynamic programming: least[s][l] is the time of the slowest of s + 1 stages that hold the first l
-// layers.
+// Dynamic programming: least[s][l] is the time of the slowest of s + 1 stages that hold the first l layers.
 std::vector<Index> balanced_stages(const std::vector<double>& layer_seconds, Index stages) {
   const Index layers = std::ssize(layer_seconds);
   require(stages >= 1 && stages <= layers, "as many layers as stages, or more");

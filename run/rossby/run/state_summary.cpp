@@ -32,7 +32,7 @@ Json array_json(const StoredArray& array) {
   return json;
 }
 
-/// Everything but the arrays.
+/// Returns everything but the arrays.
 Json summary(const std::string& file, const StoredState& state) {
   const Json metadata = Json::parse(state.metadata, nullptr, false);
   Json json;

@@ -6,12 +6,12 @@
 
 namespace rossby {
 
-/// What a checkpoint or state file holds: what it says of itself, without the text of the configuration and
-/// the optimiser's counts, and "arrays" with name, placement, shape and checksum. Reads no array. Throws
+/// Returns what a checkpoint or state file says of itself, without the text of the configuration and the
+/// optimiser's counts, and "arrays" with name, placement, shape and checksum. Reads no array. Throws
 /// UserError naming the file. Not collective.
 [[nodiscard]] nlohmann::ordered_json state_summary(const std::string& file);
 
-/// The same as lines for people.
+/// Returns the same as lines of text.
 [[nodiscard]] std::string state_summary_text(const std::string& file);
 
 }  // namespace rossby

@@ -8,10 +8,9 @@
 
 namespace rossby {
 
-/// What the first training steps of a configuration compute on rank 0: a graph for each stage of layers that
-/// holds its rows and times, on rank 0 alone (of other ranks unspecified). `measure`: computes the steps on
-/// the host and times their blocks; else they are traced, and no series is read. Throws UserError.
-/// Collective.
+/// Returns what the first training steps of a configuration compute on rank 0: a graph for each stage that
+/// holds its rows and times. The result of other ranks is unspecified. `measure`: computes the steps on the
+/// host and times their blocks; otherwise traces them without reading a series. Throws UserError. Collective.
 [[nodiscard]] std::vector<StepGraph> trace_step_graph(const Communicator& comm, const Config& config,
                                                       bool measure);
 

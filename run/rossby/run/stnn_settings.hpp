@@ -11,7 +11,7 @@
 #include "rossby/train/config.hpp"
 #include "rossby/train/stnn_task.hpp"
 
-// What the keys of a configuration make of an STNN. Errors are UserErrors that name the key.
+// Makes the settings of an STNN from a configuration. Errors are UserErrors that name the key.
 
 namespace rossby {
 
@@ -22,37 +22,37 @@ namespace rossby {
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);
 [[nodiscard]] StnnTaskOptions task_options(const Config& config);
 
-/// Bytes for chunks of streamed relations: no more than a third of what a rank may take of its device, or,
-/// where there is none, would.
+/// Returns bytes for chunks of streamed relations: at most a third of what a rank may take of its device or,
+/// without one, could take.
 [[nodiscard]] double stream_bytes(const Config& config);
-/// Throws UserError where relations that are to be learned start at a value that they never leave.
+/// Throws UserError if learned relations start at a value that they never leave.
 void check_starts(const Config& config, Index nodes);
 
-/// Throws UserError where rates are asked for that the optimiser would not take.
+/// Throws UserError if the optimiser would not take the rates.
 void check_rates(const Config& config);
-/// The most MiB of weights that a chunk of a streamed relation may have: two of them, of weights and two
-/// moments, within stream_bytes.
+/// Returns the most MiB of weights in a chunk of a streamed relation: two chunks of weights and two moments
+/// fit into stream_bytes.
 [[nodiscard]] double most_chunk_mib(const Config& config);
-/// MiB of weights that a dense learned relation is worked on by; 0: all.
+/// Returns the MiB of weights in a chunk of a dense learned relation; 0: all weights at once.
 [[nodiscard]] double chunk_mib(const Config& config, const Device* device);
 
-/// Whether relation.memory = "streamed" is possible with the other keys.
+/// True if relation.memory = "streamed" is possible with the other keys.
 [[nodiscard]] bool streamable(const Config& config);
 
-/// Where a relation that streams to a device is updated: as relation.update says, or what a trial of this
-/// rank's `rows` finds. The choice is still to be made, of what all ranks found (choose()).
+/// Returns where a relation that streams to a device is updated: as relation.update says, or as a trial on
+/// this rank's `rows` finds. All ranks together still have to choose() from the results.
 template <class T>
 [[nodiscard]] UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Index nodes,
                                                   Index rows);
 
-/// relation.*: no ghosts are known yet, nothing is finished. `device`: that trains, null: the host. `turned`:
-/// of weights that count. Collective over `comm`.
+/// Makes the relations of relation.*; ghosts are unknown yet, and nothing is finished. `device`: of the
+/// training; null: host. `turned`: for given weights. Collective over `comm`.
 template <class T>
 [[nodiscard]] std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
                                                            const Domain& domain, Device* device,
                                                            UpdatePlace place, TurnedSigns turned);
 
-/// What the optimiser has to know of each parameter: decays and rates.
+/// Sets decays and rates of each parameter for the optimiser.
 template <class T>
 void set_rates(const Config& config, Stnn<T>& model);
 

@@ -15,7 +15,7 @@
 namespace rossby {
 namespace {
 
-// A signal handler reaches nothing else.
+// A signal handler may access no other objects.
 volatile std::sig_atomic_t stop_received = 0;
 
 constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
@@ -30,7 +30,7 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// About when the process started: reading data takes its time, in which the end of the own job may pass.
+/// About when the process started. Reading data takes time, in which the end of the own job may pass.
 const double process_start = wall_clock();
 
 /// "2026-11-29T02:15:00Z"
@@ -110,7 +110,7 @@ TimeGuard::TimeGuard(double stop_after_seconds) : limit_(stop_after_seconds) {
   if (end == nullptr || *end == '\0') return;
   const std::string_view text(end);
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), job_end_);
-  constexpr double latest = 1e11;  // the year 5138: beyond, these are not seconds
+  constexpr double latest = 1e11;  // the year 5138; larger numbers are not seconds
   if (error != std::errc{} || rest != text.data() + text.size() || !(job_end_ > 0 && job_end_ < latest))
     doubt_ = fmt::format("{} = \"{}\" is not a time in seconds since 1970", job_end_variable, text);
   else if (job_end_ <= process_start)
