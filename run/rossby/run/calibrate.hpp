@@ -23,7 +23,7 @@ struct CalibrateOptions {
   [[nodiscard]] bool wants(const char* what) const;
 };
 
-/// What this calibration measured; the file may hold more.
+/// The new measurements; the file may hold more.
 struct Calibrated {
   MachineProfile profile;
   int threads = 1;     // of a rank

@@ -13,7 +13,7 @@
 
 namespace rossby {
 
-/// What a run keeps of its data, so that changed data can be compared with those of its training: the file
+/// A run's record of its data, so that changed data can be compared with those of its training: the file
 /// <run>/checkpoints/data.h5. The file also holds scales, cycles and trends of the training's values,
 /// whatever these values are now.
 struct DataRecord {

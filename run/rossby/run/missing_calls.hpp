@@ -10,7 +10,7 @@
 
 namespace rossby {
 
-/// What a plan may measure of calls that the machine's file lacks. The same on every rank.
+/// Limits for measuring calls that the machine's file lacks. The same on every rank.
 struct OnDemand {
   std::string file;       // the machine's, to which measurements are added
   double seconds = 5;     // time left for measuring

@@ -14,7 +14,7 @@ template <class T>
                                               bool gradients);
 
 /// Describes the first finding of a check of ops (train.check = "ops"): op, block of the model, rank, global
-/// row. Of several ranks, the finding that is first in the step. Empty if `check` is null or found nothing.
+/// row. If several ranks have one, takes the first in the step. Empty if `check` is null or found nothing.
 /// The same text on every rank. Collective.
 template <class T>
 [[nodiscard]] std::string describe_op(const Communicator& comm, const ModelRun<T>& run,

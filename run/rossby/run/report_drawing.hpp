@@ -5,7 +5,7 @@
 
 namespace rossby {
 
-/// What is needed to start the Python scripts of jobscripts/report.
+/// Needed to start the Python scripts of jobscripts/report.
 struct Drawing {
   std::string folder, python;
   std::string missing = {};  // what is missing and how to get it, in one line; empty: nothing

@@ -27,7 +27,7 @@ namespace rossby {
 
 namespace {
 
-/// What a state says of its training.
+/// The metadata of a state on its training.
 struct TrainedWith {
   /// Settings of the parts as counts of steps: of a longer file, a share would be another number of steps.
   std::vector<std::string> parts;

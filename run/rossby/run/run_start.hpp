@@ -10,7 +10,8 @@
 
 namespace rossby {
 
-/// What a run directory holds when a training starts, and the checkpoint to go on from. Paths are rank 0's.
+/// The contents of a run directory when a training starts, and the checkpoint to go on from. Paths are rank
+/// 0's.
 struct RunStart {
   std::optional<RunDirectory> directory;  // rank 0
   std::optional<Checkpoint> checkpoint;   // to go on from

@@ -136,7 +136,7 @@ ScalingStudy study_of(const Runs& runs, bool weak) {
   return study;
 }
 
-/// What the runs of one study have in common, unlike other studies of their folder.
+/// Properties that the runs of a study have in common, unlike other studies of their folder.
 using Common = std::tuple<Settings, int, Index>;  // fixed settings, threads, nodes (0: they scale)
 
 /// Removes runs with only a first epoch if others have more, because the first epoch is slower.

@@ -5,22 +5,22 @@
 #include "rossby/run/checkpoints.hpp"
 #include "rossby/run/training.hpp"
 
-// What `rossby train` prints before and after a training. Rank 0 prints.
+// Prints on rank 0 what `rossby train` says before and after a training.
 
 namespace rossby {
 
-/// Data, parts, model, ranks, and what of them deserves a warning. `evaluation`: remarks on what evaluate
-/// would do, whole lines. Collective.
+/// Describes data, parts, model and ranks, with warnings. `evaluation`: remarks on what evaluate would do,
+/// whole lines. Collective.
 template <class T>
 void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, const std::string& evaluation,
               Reducer& reducer);
 
-/// Where a checkpoint leads to.
+/// Reports the step from which a training goes on, and changes of learning.
 template <class T>
 void report_resumption(const Communicator& comm, const Config& config, const Checkpoint& checkpoint,
                        const Training<T>& training);
 
-/// What a training came to. `peak`: most memory of a rank, bytes.
+/// Reports how a training ended. `peak`: most memory of a rank, in bytes.
 template <class T>
 void report_end(const Communicator& comm, const Config& config, const Training<T>& training,
                 const TrainingResult& result, bool kept_best, double peak, const std::string& run);

@@ -13,8 +13,8 @@
 
 namespace rossby {
 
-/// Of the forecasts of a ModelRun or an AverageRun for its validation part, in `folder` if they are many;
-/// none without such a part, or for a rollout. Those of an average with its dressing. Collective.
+/// Returns residuals of the run's forecasts for its validation part, in `folder` if they are many; nullopt
+/// without such a part, or for a rollout. An AverageRun adds its dressing. Collective.
 template <class Run>
 std::optional<Residuals> residuals_of(const Communicator& comm, const Config& config, Run& run,
                                       Index horizons, const std::string& folder) {
@@ -23,7 +23,7 @@ std::optional<Residuals> residuals_of(const Communicator& comm, const Config& co
   if (origins.empty()) return std::nullopt;
   try {
     agree(comm, [&] { origins = run.usable(origins, horizons); });
-  } catch (const UserError&) {  // the windows of none of them are known
+  } catch (const UserError&) {  // none of them has a known window
     return std::nullopt;
   }
   constexpr bool ensemble = std::is_same_v<Run, AverageRun>;

@@ -4,12 +4,12 @@
 
 namespace rossby {
 
-/// The commit of this build; empty if the sources were no git checkout. Its source is written at each build.
+/// Returns the commit of this build; empty if the sources were no git checkout. Written at each build.
 [[nodiscard]] const char* commit();
 
-/// Version, commit, compiler, options and libraries of this build: `rossby --version`.
+/// Returns version, commit, compiler, options and libraries of this build, for `rossby --version`.
 [[nodiscard]] std::string version_text();
-/// Version and commit alone: what result files carry.
+/// Returns version and commit alone, for result files.
 [[nodiscard]] std::string version_short();
 
 }  // namespace rossby

@@ -1,4 +1,4 @@
-// What a WindowRun reads beside the series that it forecasts.
+// Inputs that a WindowRun reads besides the series that it forecasts.
 #include "rossby/run/window_inputs.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void check_inputs(const Config& config) {
         "window.day_of_year or window.holidays");
 }
 
-/// Whether the decoder reads something of the steps that it forecasts.
+/// True if the decoder reads something of the steps that it forecasts.
 template <class T>
 bool WindowRun<T>::reads_ahead() const {
   return domain_.inputs.known > 0 || config_->window.known_times || architecture_.reads_calendar_ahead();
@@ -86,14 +86,14 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
           domain_.info.path, time.text(origin + 1 + (missing - seen.begin()) / known));
     return;
   }
-  kept_steps_.clear();  // what changes is kept anew
+  kept_steps_.clear();  // copies on the device are out of date
   std::vector<float> ahead(static_cast<std::size_t>(steps * values));
   read_known_ahead(grid_.space(), *config_, domain_, inputs, time.after(origin, steps), ahead);
   for (Index h = 0; h < steps; ++h) std::copy_n(ahead.data() + h * values, values, at(origin + 1 + h));
   if (Device* device = this->device()) agree(grid_.world(), [&] { keep_steps(*device); });
 }
 
-/// Scales of what is read beside the target, by the same steps.
+/// Fits scales of the inputs besides the target, by the same steps.
 template <class T>
 void WindowRun<T>::fit_inputs(const std::vector<Index>& training, const FittedValues* kept) {
   const InputVariables& inputs = domain_.inputs;
@@ -137,7 +137,7 @@ std::string WindowRun<T>::input_remarks() const {
 
 namespace {
 
-/// A line if steps behind the training part read rows of a table that the training part never reads.
+/// Returns a line if steps after the training part read rows of a table that training never reads.
 std::string unseen_rows(const CalendarPhases& phases, std::string_view table, const Split& split) {
   std::vector<bool> seen(static_cast<std::size_t>(phases.count));
   const auto row_of = [&](Index t) {
@@ -156,7 +156,7 @@ std::string unseen_rows(const CalendarPhases& phases, std::string_view table, co
 
 }  // namespace
 
-/// Which vectors of nodes and times are learned.
+/// Returns lines on the learned vectors of nodes and times.
 template <class T>
 std::string WindowRun<T>::embedding_remark() const {
   const EmbeddingChoice wanted = architecture_.embeddings();

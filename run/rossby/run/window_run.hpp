@@ -12,16 +12,16 @@
 
 namespace rossby {
 
-/// What train.recompute asks for.
+/// Returns what train.recompute asks for.
 [[nodiscard]] Recompute recompute_of(const Config& config);
 
-/// A forecaster of windows and all it stands on. A rank holds its rows at its time group's steps, in original
-/// units; windows are scaled as they are read.
+/// A window model and all that it needs. A rank holds its rows at its time group's steps, in original units.
+/// Windows are scaled as they are read.
 template <class T>
 class WindowRun final : public ModelRun<T> {
  public:
-  /// `workers`: groups whose windows are trained on, each by one of the time groups; 0: those themselves.
-  /// Collective.
+  /// `workers`: number of groups whose windows are trained on, each by one of the time groups; 0: as many as
+  /// time groups. Collective.
   WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
             std::shared_ptr<const DataRecord> record, Index workers = 0);
 
@@ -63,7 +63,7 @@ class WindowRun final : public ModelRun<T> {
 
  private:
   [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task(Index view);
-  /// Place of the point forecast among quantiles().
+  /// Returns the index of the point forecast in quantiles().
   [[nodiscard]] Index middle() const;
   void make_store(Purpose purpose);
   [[nodiscard]] StepLists training_steps_of_groups() const;
@@ -84,7 +84,7 @@ class WindowRun final : public ModelRun<T> {
   void choose_sparse();
   void make_model();
   [[nodiscard]] Pipeline pipeline();
-  /// Columns of a learned relation; 0: there is none.
+  /// Returns the rank of a learned low-rank relation; 0 if there is none.
   [[nodiscard]] Index low_rank() const {
     return config_->relation.discover == "low_rank" ? config_->relation.rank : 0;
   }
@@ -105,19 +105,19 @@ class WindowRun final : public ModelRun<T> {
   std::vector<Index> breaks_;                   // of the time axis
   std::vector<Index> windows_;                  // first steps of the training windows
   std::vector<std::vector<Index>> validation_;  // origins, of every group
-  bool sees_validation_ = true;                 // they have targets that are not missing
-  bool reads_zero_ = false;  // missing inputs, in original units, where a mean was asked for
+  bool sees_validation_ = true;                 // some validation target is not missing
+  bool reads_zero_ = false;  // missing inputs become 0 in original units, because no mean is known
   TimeFeatures times_;
   EmbeddingShape embeddings_;
   CalendarTables calendar_;  // of the places of the store
   std::unique_ptr<WindowPlan> plan_;
   std::unique_ptr<StepExchange> step_exchange_;
   std::unique_ptr<StepStore> store_;
-  // With a cycle a step is held twice where training and forecasts read it: as anomaly about a cycle without
-  // its own day or year, and about that of all training steps. The other one of the two is the step + span_.
+  // With a cycle, a step that training and forecasts read is held twice: as anomaly about a cycle without its
+  // own day or year, and about the cycle of all training steps. The second copy is the step + span_.
   Index training_view_ = 0, forecast_view_ = 0;
-  Index span_ = 0;  // T, and in forecasts the steps behind the data whose inputs are known ahead
-  StepLists held_;  // steps of every group as the store began
+  Index span_ = 0;  // T, plus in forecasts the steps after the data with known inputs
+  StepLists held_;  // steps of every group when the store was made
   Scaler scaler_;
   Scaler past_scaler_, known_scaler_;     // of data.inputs and data.known_inputs
   std::vector<float> fixed_;              // data.static, scaled: (rows, inputs.fixed)
@@ -127,18 +127,18 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<DevicePorts> ports_;
   Exchange* graph_exchange_ = nullptr;  // the one that diffusions use
-  std::unique_ptr<Exchange> all_rows_;  // where a model relates all nodes to all, on several ranks
+  std::unique_ptr<Exchange> all_rows_;  // if a model relates all nodes to all, on several ranks
   std::unique_ptr<DevicePorts> all_ports_;
   std::unique_ptr<DeviceSums> plane_sums_;  // of statistics on the device
   MpiReducer plane_reducer_;                // over the ranks of this stage
   std::unique_ptr<DeviceSums> block_sums_;  // of statistics of one group, on the device
   MpiReducer block_reducer_;                // over the ranks with these times, of this stage
-  MpiReducer stages_reducer_;               // over those with these rows and times
+  MpiReducer stages_reducer_;               // over the ranks with these rows and times
   std::unique_ptr<RowLink> stage_link_;
   std::vector<int> stage_of_;  // of the model's layers
   SparseChoice sparse_choice_;
   std::string why_no_library_;
-  std::shared_ptr<SparseLibrary<T>> sparse_library_;  // where it was chosen
+  std::shared_ptr<SparseLibrary<T>> sparse_library_;  // if it was chosen
   std::unique_ptr<WindowModel<T>> model_;
 };
 

@@ -1,4 +1,4 @@
-// Which steps a WindowRun holds, at which places, and how their values become anomalies.
+// The steps that a WindowRun holds, their places, and how their values become anomalies.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -11,8 +11,7 @@
 
 namespace rossby {
 
-/// Reads the steps of this group.
-/// Of all groups of the plan that a time group trains for.
+/// Returns for each time group the training steps of the plan's groups that it trains for.
 template <class T>
 StepLists WindowRun<T>::training_steps_of_groups() const {
   const StepLists of_workers = plan_->steps_of_groups();
@@ -54,8 +53,8 @@ void WindowRun<T>::make_store(Purpose purpose) {
   if (purpose == Purpose::timing) make_up(store_->values());
 }
 
-/// Time features of the axis and, if known, of steps behind it; of a step that is held twice at both its
-/// places.
+/// Sets time features of the axis and, if known, of steps after it. A step that is held twice has them at
+/// both places.
 template <class T>
 void WindowRun<T>::set_times(std::vector<float> of_axis) {
   of_axis.resize(static_cast<std::size_t>(span_ * times_.channels));
@@ -64,7 +63,7 @@ void WindowRun<T>::set_times(std::vector<float> of_axis) {
     times_.values.insert(times_.values.end(), of_axis.begin(), of_axis.end());
 }
 
-/// Rows of calendar tables, as set_times has times.
+/// Sets rows of calendar tables, at the places of the time features.
 template <class T>
 void WindowRun<T>::set_calendar() {
   const TimeAxis& time = domain_.info.time;
@@ -76,7 +75,7 @@ void WindowRun<T>::set_calendar() {
   }
 }
 
-/// Original units: those of steps, nothing yet of steps behind the data, then those of steps that are held a
+/// Reads original units: of steps, missing values for steps after the data, then of steps that are held a
 /// second time.
 template <class T>
 void WindowRun<T>::read_values() {
@@ -95,12 +94,12 @@ void WindowRun<T>::read_values() {
   if (this->cycles()) read_with_inputs(grid_.space(), *config_, domain_, again, values.subspan(once * width));
 }
 
-/// Steps that this group counts, each step of time once over all groups.
+/// Returns the steps that this group counts, so that each step of time counts once over all groups.
 template <class T>
 std::vector<Index> WindowRun<T>::hashed_steps() const {
   std::vector<Index> hashed;
   for (const Index place : store_->counted()) {
-    if (place >= domain_.info.steps && place < span_) continue;  // behind the data
+    if (place >= domain_.info.steps && place < span_) continue;  // after the data
     const bool twice = place >= span_ && std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
                          return std::binary_search(held.begin(), held.end(), place - span_);
                        });
@@ -109,7 +108,7 @@ std::vector<Index> WindowRun<T>::hashed_steps() const {
   return hashed;
 }
 
-/// Makes anomalies of all values. `read` are the training steps, `training` those that this group counts.
+/// Makes anomalies of all values. `read`: the training steps; `training`: those that this group counts.
 template <class T>
 void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const Index> training,
                                  const FittedValues* kept) {
@@ -130,7 +129,7 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
   for (std::size_t k = 0; k < held.size(); ++k) {
     const bool again = held[k] >= span_;
     const Index step = again ? held[k] - span_ : held[k];
-    if (step >= domain_.info.steps) continue;  // behind the data
+    if (step >= domain_.info.steps) continue;  // after the data
     const bool trains = std::binary_search(read.begin(), read.end(), step);
     const bool of_training = trains && (training_view_ > 0 ? again : !again);
     (of_training ? without : full).push_back({step, store_->values().data() + k * width});
@@ -144,7 +143,7 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
   anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
 }
 
-/// Steps that training windows read, each in one group.
+/// Returns the steps that training windows read, each in one group.
 template <class T>
 std::vector<Index> WindowRun<T>::training_steps() const {
   const auto read = plan_->steps_of(windows_);

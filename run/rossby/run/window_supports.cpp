@@ -65,9 +65,9 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
   return make_supports(wanted, graph, domain.partition, mailbox);
 }
 
-/// U = 0 and V = n · leading EOFs / spread of their amplitudes, of what the model reads at training steps, of
-/// the first feature: Vᵀx / n then holds amplitudes of variance 1, so that weak ones are learned as fast as
-/// strong ones. Columns beyond the number of nodes, and beyond the rank of the data, keep their random V.
+/// Starts at U = 0 and V = n · leading EOFs / spread of their amplitudes, of the first feature as the model
+/// reads it at training steps. Vᵀx / n then has amplitudes of variance 1: weak ones are learned as fast as
+/// strong ones. Columns beyond the number of nodes or the rank of the data keep their random V.
 template <class T>
 void WindowRun<T>::start_low_rank_at_eofs() {
   const std::vector<Index> steps = training_steps();

@@ -7,13 +7,13 @@
 
 namespace rossby {
 
-/// Refuses, with a UserError that names the setting, what a model of latents does with relations and
-/// forecasters of windows do not.
+/// Throws UserError naming the setting if relations are set that models of latents support and window models
+/// do not.
 void check_window_relations(const Config& config);
 
-/// The matrices that a diffusion sums over (model.supports), this rank's rows of them; none for a model
-/// without a graph. `any_weights`: negative ones are not refused. Throws UserError where the model needs a
-/// graph that relation.graph does not give. Collective.
+/// Returns this rank's rows of the matrices that a diffusion sums over (model.supports); none for a model
+/// without a graph. `any_weights`: negative weights are accepted. Throws UserError if the model needs a graph
+/// that relation.graph does not give. Collective.
 [[nodiscard]] GlobalEdges make_supports(const Communicator& comm, const Config& config, const Domain& domain,
                                         bool any_weights);
 
