@@ -79,7 +79,7 @@ void ModelRun<T>::save_record(const std::string& path) {
   });
 }
 
-/// Throws UserError if more has changed than values and how far back they go.
+/// Throws UserError if more has changed than the values and where the data begin.
 template <class T>
 DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann::json& metadata) const {
   const SeriesInfo& info = domain_.info;

@@ -17,7 +17,7 @@ struct ProfileOptions {
   std::string machine;             // `rossby calibrate` file to plan costs from; empty: costs are measured
   bool measures = true;            // measure calls that the machine's file lacks, and add them to it
   std::string costs;               // directory of a profile whose measured costs are used; empty: none
-  Index folds = 0;                 // blocked folds of the training part; 0: as configured, or if need be
+  Index folds = 0;                 // blocked folds of the training part; 0: as configured or needed
   Index seed = 1;                  // of trainings and draws
   std::vector<std::string> sets;   // key=value, for all candidates
   bool prints = false;             // rank 0 prints what `rossby profile` does

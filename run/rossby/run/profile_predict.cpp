@@ -7,7 +7,7 @@
 namespace rossby {
 namespace {
 
-/// Returns the points of a curve up to so many steps.
+/// The points of a curve up to so many steps.
 std::span<const CurvePoint> up_to(const std::vector<CurvePoint>& curve, Index steps) {
   const auto end =
       std::find_if(curve.begin(), curve.end(), [&](const CurvePoint& point) { return point.steps > steps; });
@@ -20,7 +20,7 @@ const CurvePoint* at_steps(const std::vector<CurvePoint>& curve, Index steps) {
   return found == curve.end() ? nullptr : &*found;
 }
 
-/// Learns the shapes of all curves from their points up to `steps_of` each candidate.
+/// Shapes of all curves, as they were when candidates had trained for so many steps.
 template <class StepsOf>
 CurveShapes shapes_of(const ProfileState& state, const StepsOf& steps_of) {
   CurveShapes shapes;
@@ -30,7 +30,7 @@ CurveShapes shapes_of(const ProfileState& state, const StepsOf& steps_of) {
   return shapes;
 }
 
-/// Learns how well the curves of earlier rungs predicted the later ones.
+/// How well the curves of earlier rungs foretold the later ones.
 CurveTrust trust_of(const ProfileState& state) {
   CurveTrust prior;
   if (!state.decays) prior.gain = 0, prior.gain_sd = 0.005;
@@ -59,7 +59,7 @@ CurveTrust trust_of(const ProfileState& state) {
   return learn_trust(checks, ends, prior);
 }
 
-/// Predicts the final error of a candidate, over its folds; false if nothing is known of it.
+/// The final error of a candidate, over its folds; false: nothing is known of it.
 bool contend(const ProfiledCandidate& candidate, const CurveShapes& shapes, const CurveTrust& trust,
              Contender& contender) {
   double sum = 0, variance = 0, best = 0;
@@ -108,7 +108,7 @@ void predict(ProfileState& state) {
   state.regret = 0;
   std::vector<Contender> contenders;
   std::vector<Chances*> of;
-  std::vector<Index> candidates;  // candidate of each contender
+  std::vector<Index> candidates;  // places of those that are contenders
   for (std::size_t k = 0; k < state.candidates.size(); ++k) {
     ProfiledCandidate& candidate = state.candidates[k];
     candidate.chances = {};

@@ -88,7 +88,7 @@ RelationSurvey::RelationSurvey(const Communicator& comm, const Domain& domain, I
   widest_ = std::max(widest_, 1e-9);
 }
 
-/// Returns the distance between nodes whose rows are computed, in nodes.
+/// Returns k if the row of every k-th node is made.
 Index RelationSurvey::stride(const LearnedRelation& relation) const {
   if (!relation.of_factors()) return 1;
   const auto n = static_cast<double>(domain_->nodes());
