@@ -19,8 +19,8 @@ Index members_of(std::span<const double> gram) {
   return members;
 }
 
-/// The affine combination of some members that has the least norm: Gu = 1, w = u / Σu. Their errors are made
-/// independent by a millionth of a millionth of their size. Empty: it has none.
+/// Affine combination of members `used` with the least norm: solves Gu = 1 and returns w = u / Σu. A diagonal
+/// term of 10⁻¹² of the trace keeps their errors independent. Returns an empty vector if there is none.
 std::vector<double> least_norm(std::span<const double> gram, Index members, std::span<const Index> used) {
   const Index p = std::ssize(used);
   std::vector<double> a(place(p * p)), u(place(p), 1.0);
@@ -61,7 +61,7 @@ std::vector<double> inverse_error_weights(std::span<const double> gram) {
   const auto square = [&](Index k) { return gram[place(k * members + k)]; };
   double least = square(0);
   for (Index k = 1; k < members; ++k) least = std::min(least, square(k));
-  // Relative to the least error: as 1 / error they might overflow.
+  // Relative to the least error, because 1 / error might overflow.
   for (Index k = 0; k < members; ++k)
     weights[place(k)] = square(k) > 0 ? least / square(k) : (least > 0 ? 0.0 : 1.0);
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -80,7 +80,7 @@ std::vector<double> stacking_weights(std::span<const double> gram) {
   std::vector<double> weights(place(members), 0.0);
   weights[place(best)] = 1;
   std::vector<Index> used{best};
-  // Each round takes a member in, and the norm falls: no set of members comes twice. The bound is for
+  // Each round adds a member and lowers the norm, so no set of members recurs. The bound guards against
   // rounding.
   for (Index round = 0; round < 100 * members; ++round) {
     const double norm = mean_square(gram, weights);
@@ -115,7 +115,7 @@ std::vector<double> stacking_weights(std::span<const double> gram) {
           w = 0;
       }
       const bool taken = std::find(left.begin(), left.end(), next) != left.end();
-      if (!taken || left.size() == used.size()) return weights;  // rounding alone is left
+      if (!taken || left.size() == used.size()) return weights;  // only rounding is left
       used = std::move(left);
     }
   }

@@ -18,7 +18,7 @@ double quantile(const std::vector<double>& ascending, double share) {
   return (1 - part) * ascending[below] + part * ascending[above];
 }
 
-/// Draw number `draw` of a contender's log error; `gain` is that of the draw.
+/// Returns draw number `draw` of a contender's log error; `gain` is the gain of that draw.
 double draw_error(const Contender& contender, double gain, const Random& random, std::size_t draw) {
   double error = contender.error.mean + contender.error.sd * random.normal(draw);
   if (contender.ends_with_decay) error += gain;
@@ -41,7 +41,7 @@ std::vector<Chances> chances(std::span<const Contender> contenders, const CurveT
       drawn[k][d] = draw_error(contenders[k], gain, random.at(k), d);
       least[d] = std::min(least[d], drawn[k][d]);
     }
-  std::vector<double> sharing(draws);  // contenders that are best in a draw
+  std::vector<double> sharing(draws);  // contenders that share the best error of a draw
   for (std::size_t d = 0; d < draws; ++d)
     for (std::size_t k = 0; k < count; ++k) sharing[d] += drawn[k][d] <= least[d] ? 1 : 0;
   for (std::size_t k = 0; k < count; ++k) {

@@ -23,7 +23,7 @@ KeyTable all_keys() {
   return keys;
 }
 
-/// STNN's reference has no first moment; forecasters of windows are 10 % worse without one.
+/// STNN's reference has no first moment. Window models are 10 % worse without one.
 KeyValues with_defaults_of_model(const KeyValues& values) {
   const bool of_windows = model_named(values.text("model.name")).of_windows;
   return values.with_default("optimiser.beta1", of_windows ? "0.9" : "");

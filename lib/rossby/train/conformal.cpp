@@ -13,7 +13,7 @@ namespace {
 
 constexpr double no_residual = std::numeric_limits<double>::quiet_NaN();
 
-/// Numbers whose order is that of the values.
+/// Maps a float to an integer with the same order.
 std::uint32_t key_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return bits & 0x80000000U ? ~bits : bits | 0x80000000U;
@@ -22,7 +22,7 @@ float value_of(std::uint32_t key) {
   return std::bit_cast<float>(key & 0x80000000U ? key & 0x7fffffffU : ~key);
 }
 
-/// The values of these ranks (1, 2, …) among those that all processes hold, each `sorted`: by bisection.
+/// Returns the values of these ranks (1, 2, …) among the `sorted` values of all processes. Uses bisection.
 std::vector<double> values_of_ranks(const std::vector<float>& sorted, const std::vector<double>& ranks,
                                     Reducer& reducer) {
   std::vector<std::uint32_t> low(ranks.size(), 0),
@@ -63,13 +63,13 @@ void ConformalQuantiles::fit(const Residuals& residuals, Index rows, Index origi
           if (std::isfinite(r[column])) visit(h, column, static_cast<double>(r[column]));
       }
   };
-  std::vector<double> sums(static_cast<std::size_t>(2 * horizons * m));  // squares and numbers of leads
+  std::vector<double> sums(static_cast<std::size_t>(2 * horizons * m));  // squares and counts of leads
   of_all([&](Index h, Index column, double r) {
     sums[2 * lead(h, column % m)] += r * r;
     sums[2 * lead(h, column % m) + 1] += 1;
   });
   reducer.ordered_sum(sums);
-  // The logarithm of the variance of a node that has few residuals is pulled towards that of all, which is 0.
+  // If a node has few residuals, shrink the log of its variance towards that of all nodes, which is 0.
   constexpr double few = 10;
   std::vector<double> squares(static_cast<std::size_t>(rows * m)), number(squares.size());
   of_all([&](Index h, Index column, double r) {
@@ -78,8 +78,8 @@ void ConformalQuantiles::fit(const Residuals& residuals, Index rows, Index origi
     number[static_cast<std::size_t>(column)] += 1;
   });
   spread.resize(squares.size());
-  const auto leads = static_cast<double>(horizons);  // of one origin, whose residuals are alike
-  constexpr double least = 1e-6;                     // of a node whose forecasts are all but right
+  const auto leads = static_cast<double>(horizons);  // horizons of one origin, whose residuals are alike
+  constexpr double least = 1e-6;                     // for a node whose forecasts are almost exact
   for (std::size_t k = 0; k < spread.size(); ++k) {
     const double n = number[k] / leads;
     spread[k] = n > 0 ? std::pow(std::max(least, squares[k] / number[k]), 0.5 * n / (n + few)) : 1;
@@ -140,7 +140,7 @@ void IntervalErrors::add(IntervalScores& sum, double weight, double forecast, do
   sum.weight += weight;
   sum.inside_50 += weight * (place >= at(0.25) && place <= at(0.75));
   sum.inside_90 += weight * (place >= at(0.05) && place <= at(0.95));
-  // Of equal offsets an observation is in the middle.
+  // If several offsets equal the observation, use the middle of their ranks.
   const auto [first, last] = std::equal_range(offsets.begin(), offsets.end(), place);
   const double probability =
       0.5 * static_cast<double>((first - offsets.begin()) + (last - offsets.begin())) / (q.levels + 1);

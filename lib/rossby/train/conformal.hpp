@@ -11,42 +11,42 @@
 
 namespace rossby {
 
-/// Quantiles of what will be observed, about point forecasts, by split conformal prediction (Papadopoulos and
+/// Quantiles of the observation about point forecasts, by split conformal prediction (Papadopoulos and
 /// others, "Inductive confidence machines for regression", ECML 2002; normalised: Lei and others, JASA 113,
-/// 2018). Residuals are of forecasts that the model was not trained on. They are taken in the space of
+/// 2018). The residuals come from forecasts that the model was not trained on. They are taken in the space of
 /// data.transform, divided by the spread of their node, and pooled over nodes for each lead and feature. The
-/// quantile τ of n residuals is the one of rank ⌈(n + 1)·τ⌉, below the median ⌊(n + 1)·τ⌋.
+/// quantile τ of n residuals has rank ⌈(n + 1)·τ⌉, below the median ⌊(n + 1)·τ⌋.
 struct ConformalQuantiles {
   static constexpr Index levels = 199;  // τ = 0.005, 0.01, …, 0.995
 
   Index horizons = 0, features = 0;
   Transform transform;
-  std::vector<double> centers = {};  // were subtracted from values, (rows, features); empty: nothing
+  std::vector<double> centers = {};  // subtracted from the values, (rows, features); empty: nothing
   std::vector<double> spread = {};   // (rows, features), relative: about 1
   std::vector<double> offsets =
       {};  // (horizons, features, levels), ascending; NaN if there were no residuals
-  std::vector<double> dressing = {};  // of an ensemble, (horizons, features): see DressingFit
+  std::vector<double> dressing = {};  // of an ensemble, (horizons, features): DressingFit
 
-  /// Residuals (rows, features) at a horizon 1, 2, … of an origin, NaN if there is none.
+  /// Returns residuals (rows, features) at a horizon 1, 2, … of an origin. NaN marks a missing residual.
   using Residuals = std::function<const float*(Index horizon, Index origin)>;
-  /// Finds spread and offsets; the rest is set. Collective.
+  /// Estimates spread and offsets; all other members are already set. Collective.
   void fit(const Residuals& residuals, Index rows, Index origins, Reducer& reducer);
 
   [[nodiscard]] static double level(Index k) { return static_cast<double>(k + 1) / (levels + 1); }
-  /// f(observed) − f(forecast), before it is divided by the spread.
+  /// Returns f(observed) − f(forecast), not yet divided by the spread.
   [[nodiscard]] double residual(double forecast, double observed, Index column) const {
     return transform.forward(observed + center(column)) - transform.forward(forecast + center(column));
   }
-  /// Of τ in [0.005, 0.995], between the levels that are kept by interpolation.
+  /// Returns the quantile for τ in [0.005, 0.995]. Interpolates between the stored levels.
   [[nodiscard]] double quantile(double forecast, Index horizon, Index row, Index feature, double tau) const {
     return about(forecast, horizon, row, feature, tau, 1);
   }
-  /// Of a member of the ensemble that these quantiles dress, likewise.
+  /// Returns the same for a member of the ensemble that these quantiles dress.
   [[nodiscard]] double dressed(double member, Index horizon, Index row, Index feature, double tau) const {
     return about(member, horizon, row, feature, tau,
                  dressing[static_cast<std::size_t>((horizon - 1) * features + feature)]);
   }
-  /// Offsets of a lead and feature, in units of the spread.
+  /// Returns the offsets of a lead and feature, in units of the spread.
   [[nodiscard]] std::span<const double> at(Index horizon, Index feature) const {
     return std::span(offsets).subspan(static_cast<std::size_t>(((horizon - 1) * features + feature) * levels),
                                       levels);
@@ -56,17 +56,17 @@ struct ConformalQuantiles {
   }
 
  private:
-  /// Offsets times `scale`.
+  /// Returns the quantile with offsets multiplied by `scale`.
   [[nodiscard]] double about(double forecast, Index horizon, Index row, Index feature, double tau,
                              double scale) const;
 };
 
-/// How calibrated intervals are, by horizon: weighted means.
+/// Calibration of intervals at one horizon: weighted means.
 struct IntervalScores {
   static constexpr Index bins = 10;
   double weight = 0;
   double inside_50 = 0, inside_90 = 0;  // share of observations in the central intervals
-  double width_50 = 0, width_90 = 0;    // of these
+  double width_50 = 0, width_90 = 0;    // of these intervals
   double crps =
       0;  // continuous ranked probability score, as the mean of twice the pinball losses of all levels
   std::array<double, bins> pit =
@@ -74,18 +74,18 @@ struct IntervalScores {
   double variance = 0;  // of the predictive distributions; only DressedErrors finds it
 };
 
-/// Means of these weighted sums over all ranks. Collective.
+/// Returns the means of these weighted sums over all ranks. Collective.
 [[nodiscard]] std::vector<IntervalScores> reduce_scores(const std::vector<IntervalScores>& sums,
                                                         Reducer& reducer);
 
-/// Adds up how observations lie in the quantiles of one forecaster.
+/// Accumulates how observations lie in the quantiles of one forecaster.
 class IntervalErrors {
  public:
-  /// `weights` (rows) may be empty. `quantiles` outlives it.
+  /// `weights` (rows) may be empty. `quantiles` must outlive this object.
   IntervalErrors(const ConformalQuantiles& quantiles, Index horizons, std::vector<double> weights);
 
   void add(const ScoredValues& values);
-  /// By horizon. Collective.
+  /// Returns the scores by horizon. Collective.
   [[nodiscard]] std::vector<IntervalScores> reduce(Reducer& reducer) const {
     return reduce_scores(sums_, reducer);
   }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Index mixture_levels = ConformalQuantiles::levels;
 
-/// visit(row, feature, column, observed) of observed values.
+/// Calls visit(row, feature, column, observed) for all observed values.
 template <class Visit>
 void of_observed(const MemberValues& values, Index features, const Visit& visit) {
   for (Index column = 0; column < values.rows * features; ++column)
@@ -57,7 +57,7 @@ std::vector<double> DressingFit::reduce(Reducer& reducer) const {
 
 void mix_quantiles(std::span<const double> members, std::span<const double> weights,
                    std::span<const double> offsets, std::span<double> quantiles) {
-  std::vector<std::size_t> next(members.size(), 0);  // of each member's ascending quantiles
+  std::vector<std::size_t> next(members.size(), 0);  // position in each member's ascending quantiles
   double reached = 0, value = 0;
   constexpr double rounding = 1e-9;
   std::size_t level = 0;
@@ -99,7 +99,7 @@ DressedErrors::DressedErrors(const ConformalQuantiles& quantiles, Index horizons
       offsets_(mixture_levels),
       mixed_(mixture_levels) {}
 
-/// Of members_, in the space of the transform.
+/// Adds members_, which are in the space of the transform.
 void DressedErrors::add(IntervalScores& sum, double weight, double observed, Index horizon, Index row,
                         Index feature, std::span<const double> weights) {
   const ConformalQuantiles& q = *quantiles_;
@@ -145,7 +145,7 @@ void DressedErrors::add(const MemberValues& values) {
       members_.push_back(q.transform.forward(static_cast<double>(forecast[column]) + q.center(column)));
     if (std::all_of(members_.begin(), members_.end(), [](double x) { return std::isfinite(x); }))
       add(sum, weight, observed, values.horizon, row, feature, values.weights);
-    else  // of a diverged member
+    else  // a diverged member
       sum.crps = std::numeric_limits<double>::quiet_NaN();
   });
 }

@@ -13,13 +13,13 @@
 namespace rossby {
 namespace {
 
-constexpr Index most_rows = 6;  // of a table that nobody asked for
+constexpr Index most_rows = 6;  // of a table by default
 
 nlohmann::ordered_json figure(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
-/// {name: figure(value of the forecaster)} over all names.
+/// Returns {name: figure(value of the forecaster)} over all names.
 template <class Value>
 nlohmann::ordered_json by_name(const HorizonScores& scores, Value value) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
@@ -28,7 +28,7 @@ nlohmann::ordered_json by_name(const HorizonScores& scores, Value value) {
   return object;
 }
 
-/// One measure as a table shows it: its values (names, horizons) and their mean over all horizons.
+/// One measure of a table: its values (names, horizons) and their mean over all horizons.
 struct Measure {
   std::string title;
   const std::vector<double>* values;
@@ -41,7 +41,7 @@ std::string label(std::span<const Lead> leads, Index horizon) {
   return h < leads.size() && !leads[h].text.empty() ? leads[h].text : std::to_string(horizon);
 }
 
-/// "-" where there is none: of no observed target, or of targets of zero.
+/// Returns "-" if the value is undefined: no target was observed, or all targets are zero.
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
@@ -74,7 +74,7 @@ std::string table_of(const HorizonScores& scores, const Measure& measure, std::s
   return text;
 }
 
-/// Bias and anomaly correlation of the model, and the correlation of the best baseline.
+/// Bias and anomaly correlation of the model, and the anomaly correlation of the best baseline.
 std::string bias_table(const HorizonScores& scores, const std::string& in, std::span<const Lead> leads,
                        std::span<const Index> report) {
   const Index model = std::max<Index>(0, scores.find(model_name)), best = scores.best_baseline();
@@ -202,7 +202,7 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
     text +=
         fmt::format("skill: 1 - error of the model / error of {}, the baseline with the smallest mean RMSE\n",
                     scores.names[static_cast<std::size_t>(best)]);
-  // The same of all forecasters, as they are held against the same targets.
+  // The horizons are the same for all forecasters, because all are scored on the same targets.
   const Index scored = scores.names.empty() ? scores.horizons : scores.scored_horizons(0);
   const bool shortened = static_cast<Index>(report.size()) < scores.horizons;
   if (shortened) text += fmt::format("{} of {} horizons (evaluate.report); ", report.size(), scores.horizons);

@@ -10,7 +10,7 @@
 namespace rossby {
 namespace {
 
-/// Rungs from a first share on.
+/// Returns the rungs if the first one trains for `share`.
 std::vector<Rung> rungs_from(Index count, double share) {
   std::vector<Rung> rungs{{std::min(share, 1.0), count}};
   while (rungs.back().share < 1 && rungs.back().candidates > 2)
@@ -18,7 +18,7 @@ std::vector<Rung> rungs_from(Index count, double share) {
   return rungs;
 }
 
-/// What the rungs cost, survivors being as dear as all.
+/// Returns the cost of the rungs if survivors cost as much as the average candidate.
 double cost_of(const std::vector<Rung>& rungs, std::span<const CandidateCost> costs, Index least) {
   double sum = 0;
   for (const CandidateCost& cost : costs) {

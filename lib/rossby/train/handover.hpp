@@ -11,8 +11,8 @@
 
 namespace rossby {
 
-/// Copies of a model's parameters. The optimiser of asynchronous updates works on them while the model's own
-/// values are what a worker reads.
+/// Copies of a model's parameters. The optimiser of asynchronous updates works on the copies while a worker
+/// reads the model's own values.
 template <class T>
 class MasterParameters {
  public:
@@ -20,12 +20,12 @@ class MasterParameters {
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() { return all_; }
   [[nodiscard]] std::span<Parameter<T>* const> model() { return model_; }
-  /// Those that are trained, in the order of the parameters, of the copies and of the model.
+  /// The trained parameters of the copies and of the model, in the order of all parameters.
   [[nodiscard]] std::span<Parameter<T>* const> trained() { return trained_; }
   [[nodiscard]] std::span<Parameter<T>* const> trained_of_model() { return trained_of_model_; }
-  /// Takes the model's values. The gradients of both are zero then.
+  /// Copies the model's values to the copies and zeroes the gradients of both.
   void take();
-  /// Gives the model theirs; with gradients, for who looks for what is not finite.
+  /// Copies the values to the model. With gradients, a caller can look for values that are not finite.
   void give();
   void give_with_gradients();
 
@@ -34,17 +34,17 @@ class MasterParameters {
   std::vector<Parameter<T>*> all_, trained_, model_, trained_of_model_;
 };
 
-/// The newest two versions of the weights, which one thread publishes and another reads. A version is the
-/// number of updates that it has had.
+/// The newest two versions of the weights. One thread publishes them and another one reads them. A version is
+/// the number of updates so far.
 template <class T>
 class PublishedWeights {
  public:
-  /// Version `version`, which follows the one before; waits while a reader holds the weights.
+  /// Publishes `version`, the successor of the newest. Waits while a reader holds the weights.
   void publish(Index version, std::span<Parameter<T>* const> from);
 
-  /// While it lives nothing is published.
+  /// Nothing is published while the lock lives.
   [[nodiscard]] std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
-  /// Under `hold`: the newest version, and its values or those of the version before.
+  /// Call under `hold`: the newest version, and the values of this version or of the one before.
   [[nodiscard]] Index newest() const { return newest_; }
   void read(Index version, std::span<Parameter<T>* const> to) const;
 
@@ -54,60 +54,60 @@ class PublishedWeights {
   std::vector<T> values_[2];
 };
 
-/// A sub-batch that a worker has trained on: the sums over its targets.
+/// Sums over the targets of a sub-batch that a worker has trained on.
 template <class T>
 struct FinishedBatch {
-  Index batch = 0;    // of the epoch, counted on where a group repeats its batches
-  Index version = 0;  // of the weights that it read
+  Index batch = 0;    // in the epoch; counts on if a group repeats its batches
+  Index version = 0;  // of the weights that the worker read
   Index windows = 0;
-  double targets = 0;         // observed ones, of all rows
+  double targets = 0;         // observed targets of all rows
   double loss = 0;            // of this rank's rows
   bool faulty = false;        // an op's values are not finite (OpCheck)
-  std::vector<char> in_step;  // of each trained parameter: whether the loss depended on it
-  std::vector<T> gradient;    // of all trained parameters, one after the other
+  std::vector<char> in_step;  // of each trained parameter: true if the loss depends on it
+  std::vector<T> gradient;    // of all trained parameters, concatenated
 };
 
-/// What the worker of a rank and its updates hand each other: gradients of finished sub-batches in their
-/// order, votes, and when to stop. Each function may be called by either thread.
+/// Passes gradients of finished sub-batches (in their order), votes and the wish to stop between a rank's
+/// worker and its updates. Both threads may call each function.
 template <class T>
 class Handover {
  public:
-  /// Sub-batches that wait for an update at most: the worker then waits, too.
+  /// Most sub-batches that wait for an update. If so many wait, the worker waits, too.
   static constexpr std::size_t most_waiting = 32;
 
-  /// What the worker says.
+  /// State of the worker.
   struct Report {
-    Index finished = 0;    // sub-batches so far, handed over
-    Index progress = 0;    // those, and others that had nothing to train on
-    Index in_flight = -1;  // version that it computes with; −1: none
-    bool done = false;     // it begins no further one
-    bool failed = false;   // by an exception
+    Index finished = 0;    // sub-batches handed over so far
+    Index progress = 0;    // finished ones and others without targets
+    Index in_flight = -1;  // version of the weights in use; −1: none
+    bool done = false;     // it begins no further sub-batch
+    bool failed = false;   // with an exception
     unsigned votes = 0;
   };
 
-  // The worker.
+  // Called by the worker.
   [[nodiscard]] FinishedBatch<T> blank();
   void begin(Index version);
   void finish(FinishedBatch<T> batch);
   void skip();
   void vote(unsigned votes);
   void end(bool failed);
-  /// Whether it may begin another one: there is room, and updates do not wait for others.
+  /// True if it may begin another sub-batch: there is room, and the updates are not blocked.
   [[nodiscard]] bool may_begin() const;
 
-  // The updates.
+  // Called by the updates.
   [[nodiscard]] Report report() const;
-  /// The first `count` batches that wait, which stay where they are until `drop`.
+  /// Returns the first `count` waiting batches, which stay in place until `drop`.
   [[nodiscard]] std::vector<const FinishedBatch<T>*> first(Index count) const;
   void drop(Index count);
-  /// Whether updates wait for a gradient that is still computed (train.stale = "wait").
+  /// Sets whether updates wait for a gradient that is still computed (train.stale = "wait").
   void block(bool blocked);
-  /// No further sub-batch is begun.
+  /// Lets the worker begin no further sub-batch.
   void stop();
   [[nodiscard]] bool stops() const;
-  /// Until the worker says more than `known`, `seconds` at most.
+  /// Waits until the worker's report goes beyond `known`, `seconds` at most.
   void wait_for_worker(const Report& known, double seconds) const;
-  /// The worker waits until something may have changed, `seconds` at most.
+  /// Lets the worker wait until something may have changed, `seconds` at most.
   void wait_for_updates(double seconds) const;
 
  private:

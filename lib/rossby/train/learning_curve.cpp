@@ -13,15 +13,15 @@ constexpr std::array heights{0.0, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35, 0.6, 
 constexpr std::array exponents{0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4};
 constexpr std::array noises{0.003, 0.01, 0.03, 0.1};
 constexpr std::size_t shapes = heights.size() * exponents.size() * noises.size();
-constexpr double forgetting = 0.04;  // further noise of a point for each factor e of steps before the last
-constexpr double prior_weight = 4;   // checks that the prior counts as
+constexpr double forgetting = 0.04;  // extra noise of a point for each factor e of steps before the last one
+constexpr double prior_weight = 4;   // weight of the prior, in checks
 constexpr double gain_weight = 2;
 
 double log_steps(Index steps) {
   return std::log(static_cast<double>(std::max<Index>(steps, 1)));
 }
 
-/// A curve over its end, and how far points are off.
+/// Form of a curve relative to its end, and the noise of its points.
 struct Shape {
   double height, exponent, noise;
 
@@ -29,14 +29,14 @@ struct Shape {
       : height(heights[place / (exponents.size() * noises.size())]),
         exponent(exponents[place / noises.size() % exponents.size()]),
         noise(noises[place % noises.size()]) {}
-  /// log of E(t) / E(1) for the log of the share t.
+  /// Returns log(E(t) / E(1)) for the log of the share t.
   [[nodiscard]] double log_at(double log_share) const {
     const double first_hundredth = std::expm1(exponent * std::log(100.0));
     return std::log1p(height * std::expm1(-exponent * log_share) / first_hundredth);
   }
 };
 
-/// A shape, fitted to a curve.
+/// A shape fitted to a curve.
 struct Fit {
   double log_likelihood = 0, level = 0, variance = 0;  // of log E(1)
 };
@@ -59,11 +59,11 @@ Fit fit(const Shape& shape, std::span<const CurvePoint> points, Index complete) 
     const double miss = std::log(point.error) - level - shape.log_at(log_steps(point.steps) - end);
     likelihood -= 0.5 * (miss * miss / variance + std::log(variance));
   }
-  likelihood -= 0.5 * std::log(weight);  // the level is unknown before
+  likelihood -= 0.5 * std::log(weight);  // the prior of the level is flat
   return {likelihood, level, 1 / weight};
 }
 
-/// Weights of fits under a prior; their sum is 1.
+/// Returns weights of fits under a prior; their sum is 1.
 std::vector<double> weights_of(const std::vector<Fit>& fits, const std::vector<double>& prior) {
   double top = -std::numeric_limits<double>::infinity(), sum = 0;
   for (const Fit& one : fits) top = std::max(top, one.log_likelihood);
@@ -90,7 +90,7 @@ std::vector<Fit> fits_of(std::span<const CurvePoint> points, Index complete) {
 CurveShapes::CurveShapes() : prior_(shapes), learned_(shapes) {
   double sum = 0;
   for (std::size_t k = 0; k < shapes; ++k)
-    // Errors that fall by a large factor are rare, and so are noisy ones.
+    // Curves that fall by a large factor are rare, and so are noisy curves.
     sum += prior_[k] = 1 / ((0.1 + Shape(k).height) * (0.01 + Shape(k).noise));
   for (double& weight : prior_) weight /= sum;
 }
@@ -129,7 +129,7 @@ CurveTrust learn_trust(std::span<const CurveCheck> checks, std::span<const Curve
     const double far = log_steps(check.to) - log_steps(check.from);
     if (far <= 0) continue;
     const double off = std::log(check.error) - check.extrapolated.mean;
-    // Beside what the fits have known.
+    // Count only the variance that the fits did not predict.
     squares += std::max(off * off - check.extrapolated.sd * check.extrapolated.sd, 0.0) / far;
     count += 1;
   }
