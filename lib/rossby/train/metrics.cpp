@@ -14,7 +14,7 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t sums_a_horizon = 5;
 
-/// Over the horizons at which there is anything to compare with: `targets` of them, where that is known.
+/// Returns the mean over the horizons that have `targets`; over all horizons if `targets` are unknown.
 double mean_of(const std::vector<double>& values, const std::vector<double>& targets,
                const HorizonScores& scores, Index forecaster) {
   double sum = 0, horizons = 0;
@@ -27,7 +27,7 @@ double mean_of(const std::vector<double>& values, const std::vector<double>& tar
   return horizons > 0 ? sum / horizons : nan;
 }
 
-/// Horizons of a forecaster that have targets; all of them, where `targets` are not known.
+/// Returns the number of horizons with targets of a forecaster; of all horizons if `targets` are unknown.
 Index horizons_with(const std::vector<double>& targets, Index horizons, Index forecaster) {
   Index having = 0;
   for (Index h = 0; h < horizons; ++h) {
@@ -43,7 +43,7 @@ double weight_of(const ScoredUnits& units, Index row) {
   return units.weights.empty() ? 1 : units.weights[static_cast<std::size_t>(row)];
 }
 
-/// Of some features of some rows that are given as anomalies.
+/// Sums over some features of some rows that are given as anomalies.
 template <class T>
 Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
                        Index last_row, Index begin, Index end, const ScoredUnits& units) {
@@ -73,7 +73,7 @@ Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const>
   return {squares, absolutes, count, ratios, ratio_count};
 }
 
-/// Of some features of some rows.
+/// Sums over some features of some rows.
 template <class T>
 Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
              Index last_row, Index begin, Index end, const ScoredUnits& units) {
@@ -86,7 +86,7 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
     for (Index f = begin; f < end; ++f) {
       const double unit = scaler ? scaler->error_factor(i, f) : 1,
                    center = scaler ? scaler->to_value(0, i, f) : 0;
-      // Scaled and brought back, a zero is off by the rounding of (0 − center) to float32.
+      // Scaling to float32 and back moves a zero by the rounding of (0 − center).
       const double zero = 0x1p-23 * std::abs(center);
       for (Index b = 0; b < forecast.cols; ++b) {
         const float observed = truths[static_cast<std::size_t>(b)][i * forecast.channels + f];
@@ -106,7 +106,7 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
   return {squares, absolutes, count, ratios, ratio_count};
 }
 
-/// Of some features of all rows: over pieces of them that depend on the shape alone, added in order.
+/// Sums over some features of all rows. The pieces depend on the shape alone and are added in order.
 template <class T>
 Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index begin, Index end,
              const ScoredUnits& units, [[maybe_unused]] int threads) {
@@ -252,7 +252,7 @@ void HorizonErrors::show(Index forecaster, Index horizon, NodeView<const T> fore
                          const ScoredUnits& units) const {
   require(std::ssize(units.steps) == forecast.cols, "steps of the targets are shown");
   constexpr Index values_at_once = Index{1} << 16;
-  // The same on all ranks, whatever their rows: sinks may communicate.
+  // The same on all ranks, whatever their rows, because sinks may communicate.
   constexpr Index columns_at_once = 16;
   const bool anomalies = units.anomalies && units.anomalies->on();
   std::vector<double> values, truths;

@@ -48,7 +48,7 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
   if (device_)
     for (Parameter<T>* parameter : parameters_) parameter->move_to(*device_);
   send();
-  // Now that the states stay where they are.
+  // Ledgers keep pointers to the states, so `states_` must not grow after this.
   for (State& state : states_) {
     if (!adam) continue;
     state.ledger =
@@ -61,11 +61,11 @@ template <class T>
 Optimiser<T>::~Optimiser() {
   for (State& state : states_) {
     if (state.sink) state.parameter->sink = nullptr;
-    // Moments that chunks may still be travelling to end with this.
+    // Chunks may still be on their way to moments that this object frees.
     if (ChunkStream* stream = state.parameter->stream.get(); stream && stream->device()) {
       try {
         stream->device()->wait();
-      } catch (const std::exception&) {  // it has failed: nothing travels
+      } catch (const std::exception&) {  // the device has failed: no copy is under way
       }
     }
   }
@@ -90,7 +90,7 @@ void Optimiser<T>::begin_step(double lr, double gradient_scale) {
     state.parameter->reached.clear();
     if (!state.sink) continue;
     DenseUpdate<T> update;
-    // Of arrays that stream it is told which there are; the op has their chunks.
+    // For streamed arrays the pointers only say which arrays exist; the op has their chunks.
     const Device* where = state.parameter->stream ? nullptr : device_;
     update.theta = state.parameter->data(where);
     update.m = state.first.data(where);

@@ -21,11 +21,10 @@ enum class OptimiserKind {
   sgd     // Nesterov momentum
 };
 
-/// What happens to a parameter the present losses do not depend on, once some earlier loss has depended on
-/// it.
+/// Treatment of a parameter that the present losses do not depend on, although some earlier loss did.
 enum class Absent {
-  zero,  // it is updated with gradient zero: counts, moments and decay go on (the reference STNN code)
-  skip   // it is left alone
+  zero,  // update with gradient zero: counts, moments and decay go on (the reference STNN code)
+  skip   // leave it alone
 };
 
 struct OptimiserOptions {
@@ -35,12 +34,11 @@ struct OptimiserOptions {
   double epsilon = 1e-9;
   double momentum = 0.9;
   Absent absent = Absent::zero;
-  bool fuse =
-      false;  // fusable parameters are updated inside backward (Adam, AdamW) and have no gradient array
-  std::uint64_t seed = 1;  // of the rounding of what is held in bf16
+  bool fuse = false;  // update fusable parameters inside backward (Adam, AdamW), without a gradient array
+  std::uint64_t seed = 1;  // of the rounding of bf16 values
 };
 
-/// The sink of a fusable parameter: its gradient goes into the update at once.
+/// The gradient sink of a fusable parameter. Its gradient goes into the update at once.
 template <class T>
 class UpdateSink final : public GradientSink<T> {
  public:
@@ -53,69 +51,70 @@ class UpdateSink final : public GradientSink<T> {
   DenseUpdate<T> update_;
 };
 
-/// Updates the trained parameters of a rank; rates and decays come with each parameter. A parameter that no
-/// loss has depended on so far is left alone, its count stays 0.
+/// Updates the trained parameters of a rank. Each parameter has its own rate and decay. A parameter that no
+/// loss has depended on so far is left alone; its count stays 0.
 ///
-/// Fused parameters (OptimiserOptions::fuse) are updated while backward runs, with what begin_step was given.
-/// Their Σ gradient² is known after that only, so that clipping by the global norm reaches them one step
-/// late: the caller passes the factor of the last step that had them. Parameter::clips_late says which others
+/// Fused parameters (OptimiserOptions::fuse) are updated while backward runs, with the values given to
+/// begin_step. Their Σ gradient² is known only afterwards, so clipping by the global norm reaches them one
+/// step late: the caller passes the factor of the last step with fused parameters. Parameter::clips_late
+/// marks the other parameters that take this factor.
 /// take that factor.
 template <class T>
 class Optimiser {
  public:
-  /// With a device it moves the parameters and their moments there.
+  /// Moves parameters and moments to the device, if there is one.
   Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters,
             Device* device = nullptr);
   Optimiser(Optimiser&&) noexcept = default;
   Optimiser& operator=(Optimiser&&) = delete;
   ~Optimiser();
 
-  /// Before the forward of every step: learning rate and gradient factor of fused parameters. Forgets which
-  /// rows the last step reached.
+  /// Call before the forward pass of every step. Sets learning rate and gradient factor of fused parameters.
+  /// Clears the list of rows that the last step reached.
   void begin_step(double lr, double gradient_scale);
-  /// After backward: whether fused parameters, or others that are clipped late, were in the step; Σ gradient²
-  /// of the fused ones on this rank.
+  /// Call after backward. True if fused parameters, or others that are clipped late, were in the step; Σ
+  /// gradient² of the fused ones on this rank.
   [[nodiscard]] bool fused_in_step() const;
   [[nodiscard]] double fused_squares() const;
 
-  /// One update with learning rate `lr` (times each parameter's lr_scale) of gradients times
-  /// `gradient_scale`; then the gradients are zero and no parameter is in the step. Returns what it cost.
+  /// Makes one update with learning rate `lr` (times each parameter's lr_scale) of gradients times
+  /// `gradient_scale`. Afterwards the gradients are zero and no parameter is in the step. Returns the cost.
   Cost update(const Exec& exec, double lr, double gradient_scale);
 
-  /// Makes all late updates: before anything but a step reads parameters.
+  /// Makes all late updates. Call before any code outside a step reads parameters.
   Cost settle(const Exec& exec);
-  /// The same for moments of rows that a step's gradient did not reach alone: before anything but a step
-  /// reads them. Their bits do not depend on when it is done.
+  /// Makes late updates of moments in rows that no gradient reached. Call before any code outside a step
+  /// reads moments. Their bits do not depend on the time of the call.
   void settle_rows(const Exec& exec);
 
-  /// Moments and count of one parameter, for checkpoints and tests. Empty buffers where the optimiser keeps
-  /// none.
+  /// Moments and count of one parameter, for checkpoints and tests. Buffers that the optimiser does not need
+  /// are empty.
   struct State {
     Parameter<T>* parameter;
     Twin<T> first;           // m, or the velocity
     Twin<T> second;          // v
-    bool has_first = false;  // also where this rank holds no values of the parameter
+    bool has_first = false;  // also true if this rank holds no values of the parameter
     bool has_second = false;
     Index count = 0;
     std::unique_ptr<Bf16Books> bf16;          // in place of first and second
-    std::unique_ptr<UpdateSink<T>> sink;      // of a fused parameter
-    bool clips_late = false;                  // without one
-    std::unique_ptr<UpdateLedger<T>> ledger;  // of Adam and AdamW
+    std::unique_ptr<UpdateSink<T>> sink;      // null if the parameter is not fused
+    bool clips_late = false;                  // and is not fused
+    std::unique_ptr<UpdateLedger<T>> ledger;  // Adam and AdamW only
   };
-  /// Between two steps: all that is not an array (State::first, State::second, the values).
+  /// Returns all state between two steps that is not an array (State::first, State::second, the values).
   [[nodiscard]] std::vector<ParameterBooks> books() const;
-  /// Puts what other time groups know of split tables into books that this one has made. Collective over
-  /// groups, whose ranks with these rows `groups` sums over.
+  /// Adds to `books`, made by this optimiser, the state of split tables in other time groups. Collective over
+  /// groups; `groups` sums over the ranks with the same rows.
   void gather_books(std::span<ParameterBooks> books, Reducer& groups) const;
-  /// Takes it back, when the arrays are what they were then, and forgets a step that was begun. Throws
-  /// UserError where the books are of other parameters.
+  /// Restores `books` after the caller has restored the arrays. Forgets a step that was begun. Throws
+  /// UserError if the books belong to other parameters.
   void restore(const Exec& exec, std::span<const ParameterBooks> books);
 
-  /// Brings parameters and moments home from the device, or takes them there: around all that the host does
-  /// with them. Nothing happens where there is no device.
+  /// Copies parameters and moments from the device to the host, or back. The host works on them between the
+  /// two calls. Does nothing without a device.
   void fetch();
   void send();
-  /// The parameters alone: all that a validation reads.
+  /// Fetches only the parameters: a validation reads nothing else.
   void fetch_values();
 
   [[nodiscard]] std::span<State> states() { return states_; }
@@ -123,11 +122,11 @@ class Optimiser {
 
  private:
   Cost update(const Exec& exec, State& state, double lr, double gradient_scale) const;
-  /// Whether each of a table's rows has updates of its own.
+  /// True if each row of a table has updates of its own.
   [[nodiscard]] static bool kept_by_rows(const State& state) {
     return state.ledger && state.parameter->by_rows;
   }
-  /// Arrays of a state that have a copy on the device.
+  /// Calls `what` for the arrays of a state that have a copy on the device.
   static void each_twin(State& state, const auto& what) {
     if (state.parameter->stream) return;
     what(state.first);
@@ -137,7 +136,7 @@ class Optimiser {
   [[nodiscard]] AdamStep adam_step(const State& state, double lr, double gradient_scale) const;
 
   OptimiserOptions options_;
-  double late_scale_ = 1;  // of begin_step
+  double late_scale_ = 1;  // set by begin_step
   std::vector<Parameter<T>*> parameters_;
   Device* device_;
   std::vector<State> states_;

@@ -10,7 +10,7 @@
 namespace rossby {
 namespace {
 
-/// First lag at which the autocorrelation of a series is not positive, at most `most`.
+/// Returns the first lag at which the autocorrelation of a series is not positive, at most `most`.
 Index first_zero(const std::vector<double>& x, Index most) {
   const auto n = static_cast<Index>(x.size());
   double mean = 0;
@@ -24,7 +24,7 @@ Index first_zero(const std::vector<double>& x, Index most) {
   return most;
 }
 
-/// Sums over origins [0, k) of a row that goes around once more, so that blocks wrap.
+/// Returns prefix sums over origins of a row repeated twice, so that blocks wrap around.
 std::vector<double> prefix(const double* row, Index origins) {
   std::vector<double> sums(static_cast<std::size_t>(2 * origins + 1));
   for (Index o = 0; o < 2 * origins; ++o)
@@ -32,7 +32,7 @@ std::vector<double> prefix(const double* row, Index origins) {
   return sums;
 }
 
-/// `least`: origins a block, at least.
+/// `least`: minimum number of origins in a block.
 PairedSkill skill_in_blocks(const OriginErrors& model, const OriginErrors& baseline, Index least) {
   require(model.horizons == baseline.horizons && model.origins == baseline.origins,
           "errors of the same origins are compared");
@@ -59,8 +59,8 @@ PairedSkill skill_in_blocks(const OriginErrors& model, const OriginErrors& basel
   const Index most = n / 4;
   result.block = std::clamp<Index>(first_zero(difference, most), std::min(least, most), most);
   const Index length = result.block, blocks = (n + length - 1) / length;
-  // Of blocks [first, first + length), the last of them shorter, so that as many origins are drawn as there
-  // are.
+  // Skill of the blocks [first, first + length). The last block is cut so that each resample has as many
+  // origins as the data.
   const auto skill_of = [&](const auto& first_of) {
     double ours = 0, theirs = 0;
     for (const PrefixSums& sums : horizons) {
@@ -95,7 +95,7 @@ PairedSkill skill_in_blocks(const OriginErrors& model, const OriginErrors& basel
   return result;
 }
 
-/// The errors at one horizon.
+/// Returns the errors at one horizon.
 OriginErrors errors_at(Index horizon, const OriginErrors& all) {
   const auto first = static_cast<std::ptrdiff_t>((horizon - 1) * all.origins),
              last = first + static_cast<std::ptrdiff_t>(all.origins);

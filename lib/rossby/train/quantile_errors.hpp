@@ -9,34 +9,35 @@
 
 namespace rossby {
 
-/// How quantiles that a model forecasts are, at one horizon: weighted means.
+/// Quality of forecast quantiles at one horizon: weighted means.
 struct QuantileScores {
   double weight = 0;
-  // Of each quantile: share of the observations below it, and not above it; twice its pinball loss; and the
-  // mean of quantile − observation.
+  // For each quantile: share of the observations below it, and not above it; twice its pinball loss; mean of
+  // quantile − observation.
   std::vector<double> below = {}, not_above = {}, loss = {}, offset = {};
 
-  /// Share of the observations between two of the quantiles, and their mean distance.
+  /// Returns the share of the observations between two of the quantiles, and the mean distance of the two.
   [[nodiscard]] double inside(std::size_t low, std::size_t high) const {
     return not_above[high] - below[low];
   }
   [[nodiscard]] double width(std::size_t low, std::size_t high) const { return offset[high] - offset[low]; }
-  /// The continuous ranked probability score, ∫ 2 ρ_τ dτ from 0 to 1 (Laio and Tamea, Hydrol. Earth Syst.
-  /// Sci. 11, 2007), with ρ at the nearest of `levels` for each τ: an approximation from a few quantiles.
+  /// Returns the continuous ranked probability score, ∫ 2 ρ_τ dτ from 0 to 1 (Laio and Tamea, Hydrol. Earth
+  /// Syst. Sci. 11, 2007). For each τ, ρ is taken at the nearest of `levels`, so that a few quantiles give an
+  /// approximation.
   [[nodiscard]] double crps(std::span<const double> levels) const;
 };
 
-/// Adds them up.
+/// Accumulates the errors of forecast quantiles.
 class QuantileErrors {
  public:
   /// `levels` ascend. `weights` (rows) may be empty.
   QuantileErrors(std::vector<double> levels, Index horizons, std::vector<double> weights);
 
-  /// One quantile: forecasts (rows, origins, features) against steps origin + horizon of `truth`.
+  /// Adds one quantile: forecasts (rows, origins, features) against steps origin + horizon of `truth`.
   template <class T>
   void add(Index level, Index horizon, NodeView<const T> forecast, const Series& truth,
            std::span<const Index> origins);
-  /// By horizon. Collective.
+  /// Returns the scores by horizon. Collective.
   [[nodiscard]] std::vector<QuantileScores> reduce(Reducer& reducer) const;
   [[nodiscard]] const std::vector<double>& levels() const { return levels_; }
 

@@ -11,9 +11,9 @@ namespace rossby {
 namespace {
 
 constexpr unsigned votes_of_replay[] = {vote_finish, vote_save, vote_pause, vote_late};
-constexpr std::size_t place_of_flags = 1 + std::size(votes_of_replay);  // behind the loss and votes
+constexpr std::size_t place_of_flags = 1 + std::size(votes_of_replay);  // after the loss and votes
 
-/// Contributions one behind the other, summed in their order.
+/// Sums the contributions in `of_all`, stored one after the other, in their order.
 void sum_in_order(const std::vector<double>& of_all, std::vector<double>& sum) {
   std::copy_n(of_all.begin(), sum.size(), sum.begin());
   for (std::size_t at = sum.size(); at < of_all.size(); at += sum.size())
@@ -34,12 +34,12 @@ ReplayedUpdates<T>::ReplayedUpdates(const AsynchronousOptions& options, const Up
       optimiser_(&optimiser),
       exec_(exec),
       sums_(masters) {
-  exec_.threads = 1;  // as in the updates that were recorded
+  exec_.threads = 1;  // as in the recorded updates
 }
 
 template <class T>
 const UpdateLeg& ReplayedUpdates<T>::leg_at(const TrainingState& now) const {
-  // The last one: before it there may be one of an earlier epoch without an update.
+  // Search from the end, because a leg of an earlier epoch without an update may come first.
   const auto at = std::find_if(legs_.rbegin(), legs_.rend(), [&](const UpdateLeg& leg) {
     return leg.epoch == now.epoch && leg.first == now.steps;
   });
@@ -94,7 +94,7 @@ unsigned ReplayedUpdates<T>::run(Tape<T>& tape, double lr, TrainingState& now,
   return votes;
 }
 
-/// The weights as they are now; as many are kept as the stalest gradient needs.
+/// Stores the present weights. Keeps as many versions as the stalest gradient needs.
 template <class T>
 void ReplayedUpdates<T>::keep_version() {
   std::vector<T> values;
@@ -120,7 +120,7 @@ void ReplayedUpdates<T>::read(Index version) {
   }
 }
 
-/// The sub-batches of a recorded group that the update took, into the sums.
+/// Adds the sub-batches of a recorded group that the update took to the sums.
 template <class T>
 void ReplayedUpdates<T>::train(std::size_t worker, Index update, Tape<T>& tape) {
   const std::vector<UpdateEvent>& events = leg_->events[worker];
@@ -138,7 +138,8 @@ void ReplayedUpdates<T>::train(std::size_t worker, Index update, Tape<T>& tape) 
   }
 }
 
-/// What the update took of a recorded group; false: nothing.
+/// Counts the windows and targets that the update took from a recorded group. Returns false if it took
+/// nothing.
 template <class T>
 bool ReplayedUpdates<T>::count(std::size_t worker, Index update, Taken& taken, TrainingState& now) const {
   const std::vector<UpdateEvent>& events = leg_->events[worker];
@@ -154,14 +155,14 @@ bool ReplayedUpdates<T>::count(std::size_t worker, Index update, Taken& taken, T
   return any;
 }
 
-/// Sums over all groups of what the update took, in their order.
+/// Sums over all groups what the update took, in the order of groups.
 template <class T>
 typename ReplayedUpdates<T>::Taken ReplayedUpdates<T>::sum(Index update, Tape<T>& tape, TrainingState& now) {
   const auto blocks = static_cast<std::size_t>(ports_.of_blocks),
              block = static_cast<std::size_t>(ports_.block);
   const std::size_t size = sums_.replicated().size(), rows = sums_.owned().size();
   Taken taken;
-  std::vector<double> replicated, owned;  // of each group that has a part, and each block
+  std::vector<double> replicated, owned;  // of each contributing group, and each block
   for (std::size_t w = 0; w < leg_->events.size(); ++w) {
     if (count(w, update, taken, now)) {
       const std::size_t at = replicated.size() + block * size, at_row = owned.size();

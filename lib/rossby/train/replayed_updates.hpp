@@ -10,19 +10,20 @@
 
 namespace rossby {
 
-/// Repeats recorded asynchronous updates, one after the other: the sub-batches that each took, with the
-/// versions of the weights that they read, summed in the same order. The weights are equal to the bit to
-/// those of the recorded training at the same row blocks, on any number of time groups: each of them trains
-/// for some of the recorded ones. At other row blocks they differ by the order of sums.
+/// Repeats recorded asynchronous updates one after the other. Each update sums the same sub-batches in the
+/// same order, computed with the same versions of the weights. At the same row blocks, the weights have the
+/// same bits as those of the recorded training, on any number of time groups: each group trains for some of
+/// the recorded groups. At other row blocks, they differ by the order of sums.
 template <class T>
 class ReplayedUpdates final : public EpochUpdates<T> {
  public:
-  /// Of the options, `rate` and `clip` count. `optimiser` is that of the masters. All outlive this.
+  /// Uses `rate` and `clip` of the options. `optimiser` belongs to the masters. All arguments must outlive
+  /// this object.
   ReplayedUpdates(const AsynchronousOptions& options, const UpdatePorts& ports, std::vector<UpdateLeg> legs,
                   Task<T>& task, MasterParameters<T>& masters, Optimiser<T>& optimiser, const Exec& exec);
 
-  /// One leg: votes are heeded at its end, because nothing is under way there. Throws UserError if the
-  /// recording has none that begins here.
+  /// Repeats one leg. Votes take effect at its end, because nothing is in flight there. Throws UserError if
+  /// the recording has no leg that begins here.
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
   [[nodiscard]] const StepSeconds& seconds() const override { return seconds_; }
@@ -51,10 +52,10 @@ class ReplayedUpdates final : public EpochUpdates<T> {
   StepSeconds seconds_;
 
   const UpdateLeg* leg_ = nullptr;
-  std::vector<std::size_t> next_;  // event of each recorded group
+  std::vector<std::size_t> next_;  // next event of each recorded group
   SummedGradients<T> sums_;
   std::vector<double> header_;
-  std::deque<std::vector<T>> versions_;  // the newest ones, the last of them number `newest_`
+  std::deque<std::vector<T>> versions_;  // the newest ones; the last one is version `newest_`
   Index newest_ = 0;
   std::size_t kept_ = 1;
   FinishedBatch<T> batch_;

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* norm_is_not_finite = "the norm of the gradient is not finite";
 constexpr unsigned all_votes[] = {vote_finish, vote_save, vote_pause, vote_late};
 
-/// Hands out the time since it was last asked.
+/// Returns the time since its last call.
 class Lap {
  public:
   double operator()() {
@@ -45,10 +45,10 @@ Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser
   for (Parameter<T>* parameter : parameters)
     if (parameter->trained)
       (parameter->placement == Placement::replicated ? replicated_ : owned_).push_back(parameter);
-  constexpr std::size_t more = 32;  // loss terms and votes
+  constexpr std::size_t more = 32;  // room for loss terms and votes
   std::size_t shared = 0;
   for (const Parameter<T>* parameter : replicated_) shared += static_cast<std::size_t>(parameter->size());
-  fused_.reserve(shared + more);  // as it grows it would take up to twice that
+  fused_.reserve(shared + more);  // growth would briefly take up to twice the memory
 }
 
 template <class T>
@@ -99,9 +99,9 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   return result;
 }
 
-/// Other ranks need gradients, chunks travel by way of the host. Clipping has a norm to wait for where a
-/// factor comes too late for the device (fused relations take it in the next step) or has to reach rows
-/// alone.
+/// True if this step needs no host on its way. The host is needed if chunks of a streamed relation pass
+/// through it. It is also needed for clipping if the factor comes too late for the device (fused relations
+/// take it in the next step) or must reach single rows. Several ranks need sums that are enqueued.
 template <class T>
 bool Step<T>::could_run_ahead(const Exec& exec) const {
   const auto waits = [this](const Parameter<T>* p) {
@@ -111,14 +111,13 @@ bool Step<T>::could_run_ahead(const Exec& exec) const {
          std::none_of(owned_.begin(), owned_.end(), waits);
 }
 
-/// What waits to be added at the next settlement would be set anew by the step after this one: of all ranks
-/// or none.
+/// The next step would reset sums that wait for the next settlement. All ranks run ahead, or none.
 template <class T>
 bool Step<T>::runs_ahead(const Exec& exec) const {
   return could_run_ahead(exec) && (reducer_->alone() || all_could_) && !exec.device->adds_later();
 }
 
-/// What the ranks share: gradients in the device's queue, votes of the hosts.
+/// Shares gradients in the device's queue and votes between hosts.
 template <class T>
 void Step<T>::share_ahead(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes,
                           Result& result) {
@@ -166,7 +165,7 @@ void Step<T>::share_losses(std::span<Losses* const> of_steps) {
     for (LossTerm& term : losses->terms()) term.sum = *next++;
 }
 
-/// What the ranks share and the host has to know of: the one wait of a step on a device.
+/// Shares all that the host needs to know. A step on a device waits only here.
 template <class T>
 void Step<T>::share(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes, Result& result) {
   fetch_gradients();
@@ -194,11 +193,11 @@ void Step<T>::add_owned_squares(const Exec& exec, double* squares) {
   }
 }
 
-/// Of what the step has reached: the rest of a gradient is zero.
+/// Adds squares of the rows that the step reached; the rest of a gradient is zero.
 template <class T>
 void Step<T>::add_squares(const Exec& exec, const Parameter<T>& parameter, double* squares) {
   const std::span<const T> gradient = parameter.gradient.span();
-  // A device reads all of it in less time than it takes to start a kernel a row.
+  // A device reads all rows in less time than it takes to launch a kernel per row.
   if (!parameter.in_step || parameter.reached.all() || exec.device)
     return sum_of_squares<T>(exec, gradient, squares);
   const auto columns = static_cast<std::size_t>(parameter.shape.back());
@@ -252,8 +251,7 @@ void Step<T>::allreduce(const Exec& exec, Losses& losses, unsigned votes, Result
   if (asks) all_could_ = *next == 0;
 }
 
-/// Where gradients lie on a device they are copied: they are small, and the ranks share them through the
-/// host.
+/// Copies gradients from the device: they are small, and the ranks share them through the host.
 template <class T>
 void Step<T>::fetch_gradients() {
   fetched_.resize(replicated_.size());

@@ -14,43 +14,43 @@
 
 namespace rossby {
 
-/// What a rank votes with a step. What any rank votes, all ranks do after the step.
+/// Votes of a rank in a step. If any rank casts a vote, all ranks act on it after the step.
 enum Vote : unsigned {
   vote_finish = 1,  // end the training: validation, best state
   vote_save = 2,    // write a checkpoint
   vote_pause = 4,   // write a checkpoint and leave, to be resumed
-  vote_late = 8     // the training's own time is used up: as vote_finish
+  vote_late = 8     // the time limit of the training is reached: as vote_finish
 };
 
-/// A loss or gradient that is not finite. Gradients still hold what they held, unless steps had run ahead.
+/// A loss or gradient is not finite. Gradients are unchanged unless steps had run ahead.
 class NotFinite : public UserError {
  public:
   using UserError::UserError;
 };
 
-/// Throws NotFinite where the total is not.
+/// Throws NotFinite if the total is not finite.
 void check_finite(const Losses& losses);
 
-/// The time groups of a process grid, each of which holds all parameters but split ones
-/// (Parameter::split). Their gradients of owned parameters are summed, so that copies stay copies.
+/// The time groups of a process grid. Each group holds all parameters except its part of split ones
+/// (Parameter::split). Gradients of owned parameters are summed over groups, so that copies stay equal.
 struct TimeGroups {
-  Reducer* reducer = nullptr;  // over the ranks with one row block; null: one group
-  bool first = true;           // whether this is the group whose copies count in a norm
+  Reducer* reducer = nullptr;  // over the ranks with the same row block; null: one group
+  bool first = true;           // true for the group whose copies count in a norm
 };
 
-/// One training step, the same for every model. Precedences:
+/// One training step, the same for every model. Order of operations:
 ///
 ///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops), for every
 ///     part
 ///         (relations that are updated in backward change here, clipped by the norm of the last step)
-///       → sums over time groups of dW, where there are several
+///       → sums of dW over time groups, if there are several
 ///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, votes}
 ///       → gradient norm → optimiser
 ///
-/// On a device the host waits for it once, before the allreduce. Where nothing there is for the host to know
-/// steps may run ahead of it: all is enqueued, gradients never leave the device, and the losses come home
-/// when somebody settles. Several ranks do so where their sums are enqueued, too (Reducer::enqueues): the
-/// hosts share their votes alone. Clipping then takes the norm where it is (clip_by_norm).
+/// On a device, the host waits once, before the allreduce. If the host needs no result, steps may run ahead
+/// of it: all work is enqueued, gradients stay on the device, and the losses arrive when a caller settles.
+/// Several ranks run ahead if their sums are enqueued, too (Reducer::enqueues); the hosts then share only
+/// votes. Clipping then uses the norm on the device (clip_by_norm).
 template <class T>
 class Step {
  public:
@@ -59,36 +59,34 @@ class Step {
 
   struct Result {
     double loss = 0;
-    double gradient_norm = 0;  // before clipping; 0 where clipping is off
-    unsigned votes = 0;        // Vote: those that any rank cast
-    bool ahead = false;        // the device has not come so far: losses and their total are not known yet
+    double gradient_norm = 0;  // before clipping; 0 if clipping is off
+    unsigned votes = 0;        // Vote: union of all ranks' votes
+    bool ahead = false;        // the device is not done: losses and their total are still unknown
   };
 
-  /// Whether steps on a device may run ahead of it. Who allows it keeps the losses of each where they are
-  /// until `settle`, and looks at them then: `run` does not throw for those.
+  /// Allows steps on a device to run ahead of the host. The caller then keeps each step's losses in place
+  /// until `settle` and checks them: `run` does not throw for these steps.
   void allow_ahead() { may_run_ahead_ = true; }
-  /// Makes losses of steps that ran ahead, which have come home, sums over all ranks, in one round.
-  /// Collective.
+  /// Sums losses of settled steps that ran ahead over all ranks, in one round. Collective.
   void share_losses(std::span<Losses* const> of_steps);
 
-  /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws NotFinite on
-  /// every rank where the loss, its gradient of a replicated parameter or the gradient's norm is not: no
-  /// parameter has been changed then but fused ones
-  /// (OptimiserOptions::fuse), which backward has updated. The same where the tape's check (OpCheck) of a
-  /// rank has found something. Collective.
+  /// `forward` records the losses on the tape. On return, `losses` holds global sums. Throws NotFinite on
+  /// every rank if the loss, its gradient of a replicated parameter or the gradient's norm is not finite, or
+  /// if the tape's check (OpCheck) on any rank has found a fault. In that case, only fused parameters
+  /// (OptimiserOptions::fuse) have changed, in backward. Collective.
   Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward) {
     return run(
         tape, lr, votes, losses, [&forward](Index) { forward(); }, 1);
   }
-  /// The same for a batch in parts, whose forward and backward follow each other: `forward(part)` records the
-  /// losses of one of them.
+  /// The same for a batch in parts, each with its own forward and backward. `forward(part)` records the
+  /// losses of one part.
   Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses,
              const std::function<void(Index part)>& forward, Index parts);
 
-  /// Of the last step that went through.
+  /// Returns the seconds of the last completed step.
   [[nodiscard]] const StepSeconds& seconds() const { return seconds_; }
 
-  /// Clipping factor of the last step with fused parameters: all that one step hands to the next.
+  /// Clipping factor of the last step with fused parameters: the only value that one step passes to the next.
   [[nodiscard]] double fused_scale() const { return fused_scale_; }
   void set_fused_scale(double scale) { fused_scale_ = scale; }
 
@@ -114,14 +112,14 @@ class Step {
   TimeGroups groups_;
   double clip_;
   bool may_run_ahead_ = false;
-  bool all_could_ = false;  // run ahead, of several ranks: each step that waits asks them
+  bool all_could_ = false;  // true if all ranks could run ahead; each step that waits updates it
   UnderWay under_way_;
   double owned_squares_ = 0;
   StepSeconds seconds_;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters
   std::vector<double> fused_;
   std::vector<std::span<T>> gradients_;
-  std::vector<Buffer<T>> fetched_;  // in pinned memory: gradients of replicated_ that lie on a device
+  std::vector<Buffer<T>> fetched_;  // pinned: gradients of replicated_ that lie on a device
 };
 
 }  // namespace rossby

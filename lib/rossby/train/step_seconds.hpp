@@ -2,15 +2,15 @@
 
 namespace rossby {
 
-/// Wall-clock seconds of steps on this rank by what they went into. Waiting for others counts with what it
-/// stands in; on a device all but `reduction` are the host's, which does not wait for kernels.
+/// Wall-clock seconds of steps on this rank, by phase. Waiting for others counts with its phase. On a device,
+/// all values but `reduction` are the host's, which does not wait for kernels.
 struct StepSeconds {
   double forward = 0;
   double backward = 0;
   double reduction = 0;  // sums over ranks and time groups; the wait for a device
   double optimiser = 0;
-  double waiting = 0;   // for other ranks, part of the others; filled in by who knows
-  double transfer = 0;  // for chunks of streamed relations, part of forward and backward; likewise
+  double waiting = 0;   // for other ranks, part of the others; set by the caller
+  double transfer = 0;  // for chunks of streamed relations, part of forward and backward; set by the caller
   [[nodiscard]] double total() const { return forward + backward + reduction + optimiser; }
   StepSeconds& operator+=(const StepSeconds& other) {
     forward += other.forward;

@@ -9,7 +9,7 @@
 
 namespace rossby {
 namespace {
-constexpr Index few_columns = 8;  // take little beside what batches of pairs do
+constexpr Index few_columns = 8;  // cost little compared with batches of pairs
 }  // namespace
 
 Index origins_at_once(const Exec& exec, const BatchOptions& batches) {
@@ -52,8 +52,8 @@ StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batche
 template <class T>
 void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
   const Batch& batch = plan_.batch(index);
-  // Drawing pairs and picking this rank's takes longer than the op that comes next: all of the batch are
-  // drawn, by some 50 operations a pass.
+  // Drawing the pairs of a batch and picking this rank's takes longer than the next op. Each rank draws all
+  // pairs, with some 50 operations per pass.
   if (BlockTrace* trace = tape.trace(); trace && batch.pairs)
     trace->note("draw_pairs",
                 {50 * batch.walks, sizeof(Index) * batch.targets +

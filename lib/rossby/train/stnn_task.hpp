@@ -17,23 +17,23 @@ struct StnnTaskOptions {
   bool rollout = false;  // validate by one forecast over the whole validation part instead
   double filter_lambda = 0;
   bool validates = true;  // false: another time group has the latents and steps that validation starts from
-  const AnomalyMap* anomalies = nullptr;  // what the series is of; null: of values as they are
+  const AnomalyMap* anomalies = nullptr;  // the series holds anomalies of these; null: plain values
 };
 
-/// One forecast over a whole part: from its last known step, as many horizons as the part has steps.
+/// One forecast over a whole part, from its last known step to its end.
 struct Rollout {
   std::vector<Index> origins;
   Index horizons = 0;
 };
 [[nodiscard]] Rollout rollout_over(const StepRange& part);
 
-/// An STNN for the training loop.
+/// Adapts an STNN to the training loop.
 template <class T>
 class StnnTask final : public Task<T> {
  public:
-  /// `series` is scaled; `scaler` brings validation errors back to original units. Comes before the
-  /// optimiser: with slabs it marks the model's factors as read by rows, so that gradients exist for the
-  /// steps of a slab alone.
+  /// `series` is scaled; `scaler` converts validation errors back to original units. Construct this object
+  /// before the optimiser: with slabs, it marks the model's factors as read by rows, so that gradients exist
+  /// only for the steps of a slab.
   StnnTask(const StnnTaskOptions& options, const BatchOptions& batches, Stnn<T>& model, const Series& series,
            const Scaler& scaler, const Split& split, const RowPartition& partition, int part,
            Reducer& reducer);
@@ -45,13 +45,13 @@ class StnnTask final : public Task<T> {
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return node_steps_; }
-  /// Mean over horizons of the RMSE in original units; NaN where the validation part is shorter than the
-  /// horizons.
+  /// Returns the mean over horizons of the RMSE in original units; NaN if the validation part is shorter than
+  /// the horizons.
   [[nodiscard]] double validate(Tape<T>& tape) override;
   void trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) override;
   void rehearse_validation(Tape<T>& tape) override;
 
-  /// Scores of the model from the given origins: HorizonScores with the one forecaster "model". Collective.
+  /// Returns scores of the model ("model" in HorizonScores) from the given origins. Collective.
   [[nodiscard]] HorizonScores score(Tape<T>& tape, std::span<const Index> origins, Index horizons);
 
  private:
@@ -63,7 +63,7 @@ class StnnTask final : public Task<T> {
   Reducer* reducer_;
   void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons);
   [[nodiscard]] Forecaster<T> forecaster(Tape<T>& tape) const;
-  /// What validation forecasts; nothing where its part is too short.
+  /// Returns the forecasts of a validation; empty if its part is too short.
   [[nodiscard]] Rollout validation() const;
 
   BatchOptions batches_;
@@ -71,16 +71,17 @@ class StnnTask final : public Task<T> {
   Index nodes_;
   double weight_ = 0;
   double node_steps_ = 0;
-  // Of the host, which would make new memory zero for each validation; a device needs it for its steps.
+  // Kept on the host, where each validation would otherwise zero new memory. A device needs the memory for
+  // steps.
   std::optional<Forecaster<T>> kept_;
   const Tape<T>* kept_tape_ = nullptr;
 };
 
-/// Origins whose forecasts are made at once: on a device no more than a training's step has columns, whose
-/// memory they take.
+/// Returns the number of origins whose forecasts are made at once. On a device, they have no more columns
+/// than a training step, whose memory they use.
 [[nodiscard]] Index origins_at_once(const Exec& exec, const BatchOptions& batches);
 
-/// Which steps' latents training learns.
+/// Returns which steps' latents training learns.
 [[nodiscard]] std::vector<bool> learned_steps(const Split& split);
 
 }  // namespace rossby

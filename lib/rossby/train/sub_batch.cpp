@@ -6,7 +6,7 @@
 namespace rossby {
 namespace {
 
-/// Takes the model's gradients, which are zero afterwards.
+/// Moves the model's gradients to `batch`; they are zero afterwards.
 template <class T>
 void take_gradients(MasterParameters<T>& masters, FinishedBatch<T>& batch) {
   batch.gradient.clear();
@@ -25,7 +25,7 @@ void take_gradients(MasterParameters<T>& masters, FinishedBatch<T>& batch) {
 template <class T>
 void train_sub_batch(Task<T>& task, MasterParameters<T>& masters, Tape<T>& tape, int group,
                      FinishedBatch<T>& batch, StepSeconds& seconds) {
-  const Index index = batch.batch % task.batches();  // of a group that repeats them
+  const Index index = batch.batch % task.batches();  // a group may repeat its batches
   const auto share = task.share(index, group);
   batch.windows = share.windows;
   batch.targets = share.targets;

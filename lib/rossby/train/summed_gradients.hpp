@@ -9,7 +9,7 @@
 
 namespace rossby {
 
-/// Sums of sub-batches' gradients, and the one update that is made of them.
+/// Sums gradients of sub-batches and makes one update from them.
 template <class T>
 class SummedGradients {
  public:
@@ -17,15 +17,15 @@ class SummedGradients {
 
   void clear();
   void add(const FinishedBatch<T>& batch, double factor);
-  /// Of replicated parameters, and of this rank's rows: what is summed over ranks, and over groups.
+  /// Sums of replicated parameters, to be summed over ranks and groups, and of this rank's rows, over groups.
   [[nodiscard]] std::vector<double>& replicated() { return replicated_; }
   [[nodiscard]] std::vector<double>& owned() { return owned_; }
 
-  /// Gives the masters the gradients of the mean over `targets`, of the parameters that are `in_step` (not 0;
-  /// one value each). Throws NotFinite if the loss, a sum over targets, or a gradient is not finite.
+  /// Gives the masters the gradients of the mean over `targets`, for parameters whose `in_step` is not 0 (one
+  /// value each). Throws NotFinite if the loss (a sum over targets) or a gradient is not finite.
   void hand_over(Optimiser<T>& optimiser, double lr, double loss, double targets,
                  std::span<const double> in_step);
-  /// Σ gradient² of the masters: of this rank's rows, and of the replicated ones.
+  /// Returns Σ gradient² of the masters: of this rank's rows, and of the replicated parameters.
   [[nodiscard]] double owned_squares(const Exec& exec) const { return squares(exec, false); }
   [[nodiscard]] double replicated_squares(const Exec& exec) const { return squares(exec, true); }
 
@@ -40,11 +40,12 @@ class SummedGradients {
   [[nodiscard]] double squares(const Exec& exec, bool replicated) const;
 
   MasterParameters<T>* masters_;
-  std::vector<Place> places_;  // of trained parameters
+  std::vector<Place> places_;  // of the trained parameters
   std::vector<double> replicated_, owned_;
 };
 
-/// The factor of clipping by the norm whose square is this; 1 if `clip` is 0. Throws NotFinite.
+/// Returns the clipping factor for a squared norm; 1 if `clip` is 0. Throws NotFinite if the norm is not
+/// finite.
 [[nodiscard]] double clipping_scale(double squares, double clip);
 
 }  // namespace rossby

@@ -59,13 +59,13 @@ void TableLedger<T>::replay_owed(const Exec& exec, bool gradients, std::span<con
 
 template <class T>
 Missed TableLedger<T>::how_missed(Index rows) const {
-  constexpr Index least_hopped = 512;  // below, finding the hops takes as long as what they save
+  constexpr Index least_hopped = 512;  // below it, the search for hops takes as long as they save
   return rows * width_ < least_hopped ? Missed::one_by_one : Missed::in_hops;
 }
 
 template <class T>
 Cost TableLedger<T>::replay_cost(Index rows, double flops, bool gradient) const {
-  // Values and v are read and written, m where there is one; a gradient is read.
+  // Values, v and m (if it exists) are read and written; a gradient is read.
   const Index words = rows * width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 1 : 0));
   return {flops * static_cast<double>(rows * width_), static_cast<double>(words) * sizeof(T)};
 }
@@ -77,7 +77,7 @@ Cost TableLedger<T>::bring_up_to_date(const Exec& exec, std::span<const Index> r
   Index earliest = count_;
   for (std::size_t first = 0; first < rows.size();) {
     const Index t = rows[first], done = done_[static_cast<std::size_t>(t)];
-    // Neighbours that are owed the same go together.
+    // Join neighbours that have missed the same updates.
     std::size_t last = first;
     Index end = t;
     do {
@@ -86,7 +86,7 @@ Cost TableLedger<T>::bring_up_to_date(const Exec& exec, std::span<const Index> r
     if (done < count_) {
       const std::span<const AdamConstants<T>> missed =
           std::span(history_).subspan(static_cast<std::size_t>(done - settled_));
-      if (exec.device) {  // in one go: launches take longer than a few values
+      if (exec.device) {  // all rows in one launch: launches take longer than a few values
         for (Index row = t; row < end; ++row) owed_.push_back({row, done, count_});
       } else {
         replay(exec, t, end - t, missed);
@@ -115,7 +115,7 @@ void TableLedger<T>::reserve(std::span<const Index> rows, std::span<Index> slots
     slots[q] = slot;
   }
   if (std::ssize(reserved_) <= capacity_) return;
-  // A slab's targets and sources make two reservations of one size.
+  // A slab reserves its targets and its sources, two sets of the same size.
   const Index had = capacity_;
   capacity_ = std::max<Index>(std::ssize(reserved_), 2 * std::ssize(rows));
   capacity_ = std::min(capacity_, parameter_->shape[0]);
@@ -195,7 +195,7 @@ Cost TableLedger<T>::settle(const Exec& exec) {
       cost += {static_cast<double>(width_), 2.0 * static_cast<double>(width_) * sizeof(T)};
       const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
       done_[t] = count_;
-      if (exec.device) {  // in one go: an update without gradient, which moves nothing but v
+      if (exec.device) {  // all rows in one launch, without gradient; it changes only v
         owed_.push_back({static_cast<Index>(t), std::ssize(now_), std::ssize(now_) + 1});
         AdamConstants<T> constants{};
         constants.beta2 = factor;
@@ -237,7 +237,7 @@ void TableLedger<T>::restore(const Exec&, const ParameterBooks& of) {
   };
   fits(books.settled <= books.count);
   fits(books.closed ? books.history.empty() : std::ssize(books.history) == books.count - books.settled);
-  const bool split = parameter_->split();  // the books are of all groups' rows
+  const bool split = parameter_->split();  // the books cover the rows of all groups
   const Index all = split ? parameter_->outer_all : std::ssize(done_);
   std::vector<Index> done;
   done.reserve(static_cast<std::size_t>(all));

@@ -6,12 +6,11 @@
 
 namespace rossby {
 
-/// The ledger of a table (T, n, d) of which a step touches few of the T rows, so that a step costs those
-/// rows, not T.
+/// The ledger of a table (T, n, d). A step that touches few of the T rows costs only these rows.
 template <class T>
 class TableLedger final : public UpdateLedger<T>, private TableRows<T> {
  public:
-  /// Takes the parameter's gradient buffer away.
+  /// Removes the parameter's gradient buffer.
   TableLedger(const LedgerArrays<T>& of, bool decoupled);
   ~TableLedger() override;
   TableLedger(const TableLedger&) = delete;
@@ -20,7 +19,7 @@ class TableLedger final : public UpdateLedger<T>, private TableRows<T> {
   void make_up() override;
   [[nodiscard]] TableRows<T>* rows() override { return this; }
   void put_off(const Exec& exec, const AdamStep& step) override { (void)update(exec, step); }
-  /// Of the reserved rows with their gradients, of the others with zero.
+  /// Updates reserved rows with their gradients and the other rows with zero.
   Cost update(const Exec& exec, const AdamStep& step) override;
   Cost settle(const Exec& exec) override;
   void write(ParameterBooks& books) const override;
@@ -34,13 +33,13 @@ class TableLedger final : public UpdateLedger<T>, private TableRows<T> {
   void begin_sums(std::span<const Index> slots, std::span<Index> begins) override;
   void add_squares(const Exec& exec, double* sum) override;
 
-  /// Of updates of some rows that take so many flops a value.
+  /// Returns the cost of updates of some rows that take `flops` per value.
   [[nodiscard]] Cost replay_cost(Index rows, double flops, bool gradient) const;
   [[nodiscard]] Missed how_missed(Index rows) const;
   void replay(const Exec& exec, Index first, Index rows, std::span<const AdamConstants<T>> steps);
-  /// All of `owed_` in one pass; `gradients` of the slots, in their order, with the last update of each.
+  /// Replays all of `owed_` in one pass. `gradients`: the last update of each uses the gradient of its slot.
   void replay_owed(const Exec& exec, bool gradients, std::span<const AdamConstants<T>> steps, Missed how);
-  /// Gradients of reserved slots that nothing was added to.
+  /// Zeroes the gradients of reserved slots that nothing was added to.
   void clear_others(const Exec& exec);
   void forget_step();
   [[nodiscard]] std::span<T> part(T* table, Index first, Index rows) const;
@@ -53,13 +52,13 @@ class TableLedger final : public UpdateLedger<T>, private TableRows<T> {
   double beta2_ = 0;
   Index width_;                            // n·d
   Index count_ = 0;                        // updates so far
-  Index settled_ = 0;                      // of them before history_[0]
+  Index settled_ = 0;                      // updates before history_[0]
   std::vector<Index> done_;                // updates that each row has had
   std::vector<AdamConstants<T>> history_;  // of updates settled_ + 1, …, count_
   std::vector<Index> slot_of_;             // of each row; −1: none
   std::vector<Index> reserved_;            // row of each slot
-  std::vector<Index> added_;               // to each slot: 1
-  std::vector<RowUpdates> owed_;           // of the call at hand
+  std::vector<Index> added_;               // 1 for each slot that a gradient was added to
+  std::vector<RowUpdates> owed_;           // of the current call
   std::vector<AdamConstants<T>> now_;      // of each slot, or of all
   Index capacity_ = 0;
   Buffer<T> gradients_;  // (capacity, n, d)

@@ -9,10 +9,10 @@
 namespace rossby {
 namespace {
 
-/// Steps that a device may owe: it has room for the sums of so many.
+/// Most steps that may be pending on a device: it has room for the sums of so many.
 constexpr std::size_t most_ahead = 64;
 
-/// By the streams of all parameters.
+/// Sums over the streams of all parameters.
 template <class T>
 ChunkStream::Statistics moved_so_far(Task<T>& task) {
   ChunkStream::Statistics sum;
@@ -56,7 +56,7 @@ Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedu
       groups_(groups),
       tape_(exec),
       step_(task.parameters(), optimiser, reducer, options.clip, groups) {
-  if (options.check_ops) {  // whose findings the host waits for
+  if (options.check_ops) {  // the host waits for its findings
     check_ = std::make_unique<OpCheck<T>>(exec);
     tape_.set_check(check_.get());
   } else {
@@ -71,7 +71,7 @@ double Trainer<T>::elapsed() const {
 
 namespace {
 
-/// Copies, in pieces so that of files few pages are in memory.
+/// Copies in pieces, so that few pages of files are in memory.
 template <class S>
 void copy(Buffer<S>& from, Buffer<S>& to) {
   for (Index at = 0; at < from.size(); at += values_at_a_time) {
@@ -81,7 +81,7 @@ void copy(Buffer<S>& from, Buffer<S>& to) {
   }
 }
 
-/// A copy in the kind of memory that the parameter is in.
+/// Copies into the same kind of memory as the parameter's.
 template <class T, class S>
 void keep_copy(const Parameter<T>& parameter, Buffer<S>& from, Buffer<S>& to) {
   if (to.size() != from.size()) to = parameter.template make_spare<S>(from.size());
@@ -178,7 +178,7 @@ void Trainer<T>::restore(const TrainingState& state) {
 
 template <class T>
 std::optional<StopReason> Trainer<T>::over() const {
-  // What runs before this one have used, the same on all ranks.
+  // Time used by earlier runs; it is the same on all ranks.
   if (options_.max_seconds > 0 && seconds_before_ >= options_.max_seconds) return StopReason::time;
   if (now_.batch > 0) return std::nullopt;
   if (now_.epoch > 0 && schedule_.finished()) return StopReason::plateau;
@@ -199,8 +199,8 @@ void Trainer<T>::add_terms(const Losses& losses, double weight) {
   }
 }
 
-/// The losses of the steps that a device owes, after waiting for them unless they are here. Throws NotFinite
-/// in the first step whose are not, as if it were the last that was made.
+/// Adds the losses of pending steps. Waits for the device unless the losses are `here`. Throws NotFinite at
+/// the first step whose losses are not finite and sets the counts as if that step were the last one.
 template <class T>
 void Trainer<T>::collect(bool here) {
   const std::size_t owing = std::exchange(owing_, 0);
@@ -238,7 +238,7 @@ EpochReport Trainer<T>::new_report() const {
   return report;
 }
 
-/// Where steps before this one have run ahead, it may be one of them whose loss is not finite.
+/// If earlier steps have run ahead, one of them may be the first with a loss that is not finite.
 template <class T>
 typename Step<T>::Result Trainer<T>::run_step(double lr, unsigned votes, Losses& losses,
                                               const std::function<void(Index part)>& record) {
@@ -250,7 +250,7 @@ typename Step<T>::Result Trainer<T>::run_step(double lr, unsigned votes, Losses&
   }
 }
 
-/// The same by EpochUpdates. Checkpoints are written between two of their runs.
+/// The same with EpochUpdates. Checkpoints are written between two of its runs.
 template <class T>
 unsigned Trainer<T>::run_epoch_by_updates(double lr, const TrainerHooks& hooks) {
   unsigned votes = 0;
@@ -271,7 +271,7 @@ unsigned Trainer<T>::run_epoch_by_updates(double lr, const TrainerHooks& hooks) 
   return votes;
 }
 
-/// The batches that are left of the epoch under way. Returns the votes of its last step.
+/// Runs the remaining batches of the current epoch. Returns the votes of its last step.
 template <class T>
 unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
   unsigned votes = 0;
@@ -321,7 +321,7 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
   return votes;
 }
 
-/// Means, validation, schedule and best state of the epoch whose batches are done.
+/// Computes means, validation, schedule and best state of an epoch whose batches are done.
 template <class T>
 void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks& hooks) {
   for (const TermSum& sum : now_.terms) {
@@ -348,8 +348,8 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
     report.validation_seconds = begin.seconds();
   }
   if (looks) {
-    // The end of a run is looked at whenever it comes, which moves no count of one that goes on from there,
-    // but where it was the best.
+    // The end of a run is always validated. Out of turn, it counts no epochs without improvement, so that a
+    // resumed run makes the same decisions unless this state was the best.
     const bool in_turn = done % options_.validate_every == 0;
     const Index since_best = now_.best_epoch < 0 ? done : now_.epoch - now_.best_epoch;
     const Index since = in_turn ? std::min(options_.validate_every, since_best) : 0;
@@ -377,7 +377,7 @@ template <class T>
 TrainingResult Trainer<T>::run(const TrainerHooks& hooks) {
   begin_.restart();
   std::optional<StopReason> end = over();
-  // Whether the last checkpoint is the place to go on from: an epoch that was cut short is none.
+  // True if a resumed run starts from the last checkpoint. It cannot start from a shortened epoch.
   bool saved = end.has_value();
   if (end && now_.batch > 0) {
     EpochReport report = new_report();

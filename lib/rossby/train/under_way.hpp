@@ -7,8 +7,8 @@
 
 namespace rossby {
 
-/// Steps that a host has given a device and not waited for: no more than a few, so that what the clock or a
-/// signal asks for comes that many steps later at most, and some, so that the device has the next one to do.
+/// Limits the steps that a device has enqueued and the host has not waited for. Few steps let the host react
+/// soon to the clock or a signal; more than one keep the device busy.
 class UnderWay {
  public:
   UnderWay() = default;
@@ -19,8 +19,8 @@ class UnderWay {
       if (event) device_->driver().drop_event(event);
   }
 
-  /// The end of a step that has been enqueued on the device, always the same one. Waits until the one `most`
-  /// steps before has ended.
+  /// Records the end of a step enqueued on the device, always the same device. Waits until the step `most`
+  /// before it has ended.
   void add(Device& device) {
     device_ = &device;
     void*& end = ends_[next_++ % ends_.size()];

@@ -28,7 +28,7 @@ std::uint64_t checksum(std::string_view bytes) {
   return hash.value();
 }
 
-/// Takes numbers from the front; asks for no more than there is.
+/// Reads numbers from the front and never reads past the end.
 class Reader {
  public:
   Reader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
@@ -45,7 +45,7 @@ class Reader {
     }
     damaged();
   }
-  /// Of things that take a byte each at least.
+  /// Reads a count of items that take at least a byte each.
   std::size_t count() {
     const auto n = static_cast<std::size_t>(number());
     if (n > bytes_.size()) damaged();
@@ -151,7 +151,7 @@ UpdateLog UpdateLog::parse(std::string_view bytes, const std::string& path) {
   Reader reader(bytes.substr(end + 1), path);
   while (!reader.ended()) {
     const auto size = static_cast<std::size_t>(reader.number());
-    if (reader.left() < checksum_bytes || size > reader.left() - checksum_bytes) break;  // cut off
+    if (reader.left() < checksum_bytes || size > reader.left() - checksum_bytes) break;  // the leg is cut off
     const std::string_view leg = reader.take(size), sum = reader.take(checksum_bytes);
     std::uint64_t written = 0;
     for (std::size_t i = 0; i < checksum_bytes; ++i)

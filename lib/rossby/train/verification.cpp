@@ -10,7 +10,7 @@ namespace {
 
 constexpr double no_score = std::numeric_limits<double>::quiet_NaN();
 
-/// visit(row, column, feature, forecast, observed) of pairs with an observation.
+/// Calls visit(row, column, feature, forecast, observed) for pairs with an observation.
 template <class Visit>
 void of_pairs(const ScoredValues& values, const Visit& visit) {
   const Index columns = std::ssize(values.steps);
@@ -70,7 +70,7 @@ double ScoreMoments::bias() const {
 }
 double ScoreMoments::acc() const {
   if (!(weight > 0)) return no_score;
-  // A variance that is rounding alone is none.
+  // Treat a variance that is only rounding as zero.
   constexpr double rounding = 1e-12;
   const double vf = ff - f * f / weight, vo = oo - o * o / weight;
   if (!(vf > rounding * ff) || !(vo > rounding * oo)) return no_score;

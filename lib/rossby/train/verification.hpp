@@ -11,7 +11,7 @@
 
 namespace rossby {
 
-/// Weighted sums over pairs of forecast and observation, from which scores follow. f' and o' are their
+/// Weighted sums over pairs of forecast and observation, from which scores are computed. f' and o' are
 /// anomalies from a climatology.
 struct ScoreMoments {
   double weight = 0, number = 0;
@@ -26,15 +26,15 @@ struct ScoreMoments {
   [[nodiscard]] double rmse() const;
   [[nodiscard]] double mae() const;
   [[nodiscard]] double bias() const;
-  /// The anomaly correlation coefficient, centred: Pearson's correlation of f' and o'. NaN if one of them
-  /// does not vary.
+  /// Returns the anomaly correlation coefficient, centred: Pearson's correlation of f' and o'. NaN if f' or
+  /// o' does not vary.
   [[nodiscard]] double acc() const;
 };
 
-/// What forecasts are anomalies from: values (rows, features) at a step of the time axis.
+/// Returns the reference of anomalies, values (rows, features) at a step of the time axis.
 using Climatology = std::function<const float*(Index step)>;
 
-/// A subset of the targets that is scored by itself.
+/// A subset of the targets that is scored separately.
 struct Slice {
   std::string kind, name;  // "season", "DJF"
 };
@@ -44,18 +44,18 @@ struct Slices {
   std::vector<double> weights;  // (rows); empty: 1 each
   std::string time_kind;        // "season", "month" or "hour"; empty: none
   std::vector<std::string> times;
-  std::vector<std::int32_t> time_of_step;  // of steps of the time axis: place in `times`
+  std::vector<std::int32_t> time_of_step;  // index into `times` for each step of the time axis
   std::vector<std::string> regions;
   std::vector<std::vector<std::uint8_t>> inside;  // (regions, rows)
 
-  /// All targets, then those of `times`, then those of `regions`.
+  /// Returns all targets, then the subsets of `times`, then the subsets of `regions`.
   [[nodiscard]] std::vector<Slice> all() const;
 };
 
 /// Moments of several forecasters at every horizon, by slice and part (HorizonErrors).
 class Verification {
  public:
-  /// `slices` outlives it.
+  /// `slices` must outlive this object.
   Verification(Index forecasters, Index horizons, std::vector<Index> part_features, const Slices& slices,
                Climatology climatology);
 
@@ -74,14 +74,14 @@ class Verification {
                                     horizon - 1);
   }
   Index forecasters_, horizons_, parts_;
-  std::vector<Index> part_of_;  // of features
+  std::vector<Index> part_of_;  // part of each feature
   const Slices* slices_;
   Climatology climatology_;
   Index times_, slice_count_;
   std::vector<ScoreMoments> sums_, of_row_;
 };
 
-/// Moments of one forecaster for each node of this rank: maps.
+/// Moments of one forecaster for each node of this rank, for maps.
 class NodeMoments {
  public:
   NodeMoments(Index rows, Index horizons, Index features, Climatology climatology);
@@ -97,7 +97,7 @@ class NodeMoments {
   std::vector<ScoreMoments> sums_;
 };
 
-/// 1 − RMSE / RMSE of the reference.
+/// Returns 1 − RMSE / RMSE of the reference.
 [[nodiscard]] double skill_against(double rmse, double reference);
 
 }  // namespace rossby
