@@ -103,7 +103,7 @@ template <class T>
 void Embeddings<T>::add_product(Tape<T>& tape, const Var<T>& y, Parameter<T>& weight, const Phases& phases) {
   require(weight.shape == std::vector<Index>({y.channels(), width_}), "a product's weight is (out, width)");
   for_each(tape, phases, [&](const Var<T>& vectors, Index first) {
-    // Of each vector once, not of each row and window.
+    // Once for each vector, not for each row and window.
     const Var<T> product = zeros(tape, vectors.rows(), vectors.cols(), y.channels(),
                                  vectors.tracked() || (tape.recording() && weight.trained));
     linear_accumulate(tape, product, vectors, weight, first);

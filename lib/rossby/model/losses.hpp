@@ -8,7 +8,7 @@
 
 namespace rossby {
 
-/// One term of a loss: scale · sum. The sum is this rank's until the step's allreduce has made it global.
+/// One term of a loss: scale · sum. The sum is local until the step's allreduce makes it global.
 struct LossTerm {
   std::string_view name;
   double scale = 1;
@@ -19,7 +19,7 @@ struct LossTerm {
 /// The terms of one step's loss. All ranks add the same terms in the same order.
 class Losses {
  public:
-  /// The sum to accumulate into; stays in place until clear().
+  /// Returns the sum to accumulate into; the pointer is valid until clear().
   double* add(std::string_view name, double scale) {
     require(count_ < terms_.size(), "too many loss terms");
     terms_[count_] = {name, scale, 0};
@@ -28,7 +28,7 @@ class Losses {
   void clear() { count_ = 0, gradient_squares_ = 0; }
   [[nodiscard]] std::span<LossTerm> terms() { return {terms_.data(), count_}; }
   [[nodiscard]] std::span<const LossTerm> terms() const { return {terms_.data(), count_}; }
-  /// Σ gradient² of all parameters, where a step clips by it without waiting for it (Step).
+  /// Σ gradient² of all parameters, used if a step clips without waiting for the norm (Step).
   [[nodiscard]] double* gradient_squares() { return &gradient_squares_; }
   [[nodiscard]] double gradient_squares() const { return gradient_squares_; }
   [[nodiscard]] double total() const {

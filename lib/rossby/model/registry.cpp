@@ -25,7 +25,7 @@ const ModelDescriptor& model_named(std::string_view name) {
 
 namespace {
 
-/// The help of model.name: models by name, those of windows behind the others.
+/// Returns the help of model.name: models by name, with window models last.
 std::string names_in_words() {
   std::string latent, of_windows;
   for (const ModelDescriptor& model : models()) {
@@ -47,7 +47,7 @@ bool has(const ModelDescriptor& model, std::string_view key) {
   return std::ranges::find(model.keys, key, &KeySpec::name) != model.keys.end();
 }
 
-/// The models that read a key of model.*, as KeySpec has them.
+/// Returns the models that read a key of model.*, in the form of KeySpec.
 std::string readers(std::string_view key) {
   bool every_window = true, latent = false;
   std::string names;
@@ -64,7 +64,7 @@ std::string readers(std::string_view key) {
 }  // namespace
 
 const KeyTable& model_keys() {
-  // Texts that are made from the registry live as long as the table.
+  // Texts made from the registry live as long as the table.
   static const std::string words = names_in_words(), choices = names_to_choose();
   static std::deque<std::string> models_of;
   static const KeyTable table = [] {
@@ -121,7 +121,7 @@ std::vector<CalibrationCase> calibration_cases(bool quick) {
       auto some = measured();
       cases.insert(cases.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
     }
-  // Some of them validate, with forecasts in different numbers of columns.
+  // Some cases validate, with forecasts in different numbers of columns.
   constexpr Index columns[] = {4, 1, 64, 16, 32, 8};
   for (std::size_t k = 0; k < cases.size(); k += 3) {
     CalibrationCase& of = cases[k];

@@ -9,12 +9,12 @@
 
 namespace rossby {
 
-/// Every model there is, in the order in which help and tables name them.
+/// Returns all models, in the order of help and tables.
 [[nodiscard]] std::span<const ModelDescriptor> models();
-/// The model of that name. Throws BugError if there is none: model.name has been checked.
+/// Returns the model of that name. Throws BugError if there is none, because model.name was checked before.
 [[nodiscard]] const ModelDescriptor& model_named(std::string_view name);
 
-// One line a model. <name>_descriptor() is defined in the model's folder.
+// One line per model. <name>_descriptor() is defined in the model's folder.
 #define ROSSBY_MODELS(MODEL) \
   MODEL(stnn)                \
   MODEL(dcrnn)               \
@@ -28,19 +28,19 @@ namespace rossby {
 ROSSBY_MODELS(ROSSBY_DECLARE)
 #undef ROSSBY_DECLARE
 
-/// Keys model.name and model.precision, and the model that they name.
+/// Keys model.name and model.precision, and the selected model.
 struct ModelSettings {
   std::string name;
   std::string precision;
   std::shared_ptr<const Architecture> architecture;
 };
-/// Keys model.*: those of all models, each with the models that read it.
+/// Returns the keys model.* of all models, each with the models that read it.
 [[nodiscard]] const KeyTable& model_keys();
 [[nodiscard]] ModelSettings model_settings(const KeyValues& values);
-/// Whether the model of this name reads a key.
+/// True if the model of this name reads a key.
 [[nodiscard]] bool reads(std::string_view model, const KeySpec& key);
 
-/// What `rossby calibrate` trains to measure a machine; `quick`: few of them, for tests.
+/// Returns the trainings by which `rossby calibrate` measures a machine; `quick`: few of them, for tests.
 [[nodiscard]] std::vector<CalibrationCase> calibration_cases(bool quick);
 
 }  // namespace rossby

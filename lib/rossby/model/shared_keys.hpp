@@ -68,7 +68,7 @@ inline constexpr Key<EmbeddingWidths> embeddings[] = {
         .added(),
 };
 
-/// Those of a configuration, `own` wide if the model decides.
+/// Returns the choice of a configuration; `own` is the width if the model decides.
 [[nodiscard]] inline EmbeddingChoice embedding_choice(const KeyValues& values, Index own) {
   const auto widths = read_settings<EmbeddingWidths>(values, embeddings);
   const auto width = [own](Index asked) {

@@ -9,8 +9,8 @@
 namespace rossby {
 namespace {
 
-constexpr double usual_values = 50;  // that the variance of all nodes counts as, beside a node's own
-constexpr double pull = 5;           // of loadings towards 0: as so many steps
+constexpr double usual_values = 50;  // weight of the variance of all nodes, in values of one node
+constexpr double pull = 5;           // shrinkage of loadings towards 0, in steps
 constexpr int rounds = 10;           // of expectation maximisation
 constexpr Index steps_at_once = 512;
 
@@ -81,7 +81,7 @@ AnomalySeries AnomalySeries::of(const Series& series, std::span<const double> ce
   return made;
 }
 
-/// Means and covariances of the factors at some steps, given what all nodes have there.
+/// Means and covariances of the factors at some steps, given the values of all nodes.
 struct FactorModel::Posterior {
   std::vector<double> mean;        // (steps, modes)
   std::vector<double> covariance;  // (steps, modes, modes)
@@ -111,7 +111,7 @@ void FactorModel::set_scale(const Series& series, std::span<const Index> steps, 
   }
 }
 
-/// Loadings from the leading EOFs, missing values at 0, and noise that makes up half of the variance.
+/// Starts with loadings of the leading EOFs (missing values are 0) and noise of half the variance.
 void FactorModel::start(const Series& series, std::span<const Index> steps, Reducer& reducer) {
   constexpr std::size_t most = 1024;
   const std::span<const Index> some = steps.last(std::min(steps.size(), most));
@@ -172,7 +172,7 @@ FactorModel::Posterior FactorModel::posterior(const Series& series, std::span<co
   return found;
 }
 
-/// One round: the factors given loadings and noise, then these given the factors.
+/// One round of expectation maximisation: the factors given loadings and noise, then loadings and noise.
 void FactorModel::improve(const Series& series, std::span<const Index> steps, Reducer& reducer) {
   const Index rows = series.rows;
   std::vector<double> gram(index_of(rows * packed())), right(index_of(rows * modes_)),
@@ -212,7 +212,7 @@ void FactorModel::improve(const Series& series, std::span<const Index> steps, Re
       cholesky_solve(matrix, modes_, loading, 1);
     else
       std::fill(loading.begin(), loading.end(), 0.0);
-    double& e = left[index_of(i)] = squares[index_of(i)];  // Σ (x − Λm)², in the mean over the factors
+    double& e = left[index_of(i)] = squares[index_of(i)];  // Σ (x − Λm)², averaged over the factors
     for (Index j = 0; j < modes_; ++j) {
       e -= 2 * loading[index_of(j)] * r[j];
       for (Index k = 0; k < modes_; ++k)

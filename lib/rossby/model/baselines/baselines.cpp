@@ -9,14 +9,14 @@
 namespace rossby {
 namespace {
 
-/// Node data of all origins, (origins, rows, features), as the sink wants it.
+/// Views node data of all origins, stored (origins, rows, features), in the sink's layout.
 NodeView<const float> all_origins(const Buffer<float>& values, const Series& series, Index origins) {
   return {values.data(),   series.rows,     origins,
           series.features, series.features, series.rows * series.features};
 }
 
-/// Runs through the series once, lets `update(x, state)` bring the state of every (row, feature) from one
-/// step to the next and copies the state at the origins, (origins, rows, features).
+/// Returns the state at the origins, (origins, rows, features). One pass over the series calls `update(x,
+/// state)` for every step, row and feature.
 template <class Update>
 Buffer<float> state_at_origins(const Series& series, std::span<const Index> origins,
                                std::vector<double> state, Update update) {
@@ -64,7 +64,7 @@ class Climatology final : public Baseline {
   }
   void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer&,
                 const HorizonSink& sink) const override {
-    // Column stride 0: every origin sees the same field.
+    // Column stride 0, because every origin has the same forecast.
     const NodeView<const float> forecast(mean_.data(), series.rows, static_cast<Index>(origins.size()),
                                          series.features, series.features, 0);
     for (Index h = 1; h <= horizons; ++h) sink(h, forecast);
@@ -129,7 +129,7 @@ std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSetting
   baselines.push_back(make_ar1());
   baselines.push_back(make_linear_inverse_model(settings));
   baselines.push_back(make_ridge_var(settings));
-  constexpr Index most_horizons = 60;  // each has regressions of its own
+  constexpr Index most_horizons = 60;  // each horizon has its own regressions
   if (axis && settings.horizons >= 1 && settings.horizons <= most_horizons) {
     baselines.push_back(make_cycle(settings, *axis));
     baselines.push_back(make_direct_ar(settings, *axis));

@@ -12,13 +12,13 @@ namespace {
 
 constexpr Milliseconds day = 86400000;
 
-/// Which steps are alike.
+/// Assigns steps to slots of the calendar.
 struct Slots {
   Index count = 0;
   std::vector<Index> of_step;
 };
 
-/// Means of every (slot, row, feature) over training steps; NaN where nothing was observed.
+/// Means of every (slot, row, feature) over training steps; NaN without observations.
 std::vector<float> slot_means(const Series& series, std::span<const Index> steps, const Slots& slots) {
   const Index width = series.rows * series.features;
   std::vector<double> sum(static_cast<std::size_t>(slots.count * width)), count(sum.size());
@@ -35,7 +35,7 @@ std::vector<float> slot_means(const Series& series, std::span<const Index> steps
   return mean;
 }
 
-/// The mean of the step's slot; where nothing was observed in it, of the next ones', then of all steps.
+/// The mean of the step's slot. If nothing was observed in it, uses the next slots, then all steps.
 class CalendarMeans final : public Baseline {
  public:
   CalendarMeans(std::string name, std::vector<Slots> slots)
@@ -78,7 +78,7 @@ class CalendarMeans final : public Baseline {
 
   std::string name_;
   std::vector<Slots> slots_;
-  std::vector<std::vector<float>> means_;  // of each: (slots, rows, features)
+  std::vector<std::vector<float>> means_;  // of each kind of slots: (slots, rows, features)
   std::vector<double> mean_;
 };
 

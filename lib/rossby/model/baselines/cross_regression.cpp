@@ -84,13 +84,13 @@ std::vector<double> CrossRegression::training_regressors(Reducer& reducer) const
   return primal_ ? gathered(trained(), steps_, reducer) : std::vector<double>();
 }
 
-/// This rank's regressor at a step and lag, scaled; 0 before the series.
+/// Returns this rank's scaled regressor at a step and lag; 0 before the series.
 double CrossRegression::regressor(const Series& series, Index t, Index lag, Index row) const {
   if (t < lag) return 0;
   return static_cast<double>(value(series, t - lag, row)) * scale_[place(row)];
 }
 
-/// Regressors of all nodes (origins, lags·nodes), those of this rank at their place, summed over ranks.
+/// Returns regressors of all nodes (origins, lags·nodes), summed over ranks.
 std::vector<double> CrossRegression::gathered(const Series& series, std::span<const Index> origins,
                                               Reducer& reducer) const {
   const Index width = nodes_ * lags_;
@@ -103,8 +103,8 @@ std::vector<double> CrossRegression::gathered(const Series& series, std::span<co
   return all;
 }
 
-/// Adds the scalar products, over this rank's rows, of regressors at `origins` with those of the training
-/// steps.
+/// Adds the scalar products of regressors at `origins` with regressors at the training steps, over this
+/// rank's rows.
 void CrossRegression::add_products(const Series& series, std::span<const Index> origins,
                                    std::vector<double>& result) const {
   std::vector<double> a, b;

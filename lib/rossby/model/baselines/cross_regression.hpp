@@ -9,38 +9,38 @@
 
 namespace rossby {
 
-/// Ridge regression of targets, which the own regressions left, on the anomalies of all nodes at lags 0, …,
-/// lags − 1, of one feature. Each node's anomalies are scaled to variance 1. Solved in the primal or the dual
-/// form, whichever is smaller.
+/// Ridge regression of the own regressions' residuals on one feature's anomalies of all nodes at lags 0, …,
+/// lags − 1. Each node's anomalies are scaled to variance 1. It is solved in the smaller of the primal and
+/// the dual form.
 class CrossRegression {
  public:
   static constexpr Index most_primal = 1024;  // regressors
-  static constexpr Index most_dual = 1024;    // training steps: the last ones
+  static constexpr Index most_dual = 1024;    // training steps: only the last ones are used
 
-  /// `anomalies` outlives it. `own_period`: trains on anomalies from the cycle of all training steps, and not
-  /// on those from a cycle without their own day or year. `solver` knows how many rows come before this
-  /// rank's; null: the primal form is for one rank alone. Collective.
+  /// `anomalies` must outlive this object. `own_period`: train on anomalies from the cycle of all training
+  /// steps, not on those from a cycle without their own day or year. `solver` knows the number of rows before
+  /// this rank's; null: the primal form works on one rank only. Collective.
   CrossRegression(const AnomalySeries& anomalies, std::span<const Index> steps, Index feature, Index lags,
                   bool own_period, const SpdSolver* solver, Reducer& reducer);
 
-  /// The training steps that it uses.
+  /// Returns the training steps in use.
   [[nodiscard]] std::span<const Index> steps() const { return steps_; }
-  /// Unknowns of a target: regressors, or training steps in the dual form.
+  /// Returns the number of unknowns per target: regressors, or training steps in the dual form.
   [[nodiscard]] Index size() const { return primal_ ? nodes_ * lags_ : std::ssize(steps_); }
 
-  /// (origins, size()): the regressors of all nodes, or their scalar products with those of the training
-  /// steps. Collective.
+  /// Returns (origins, size()): the regressors of all nodes, or their scalar products with the regressors of
+  /// the training steps. Collective.
   [[nodiscard]] std::vector<double> products(std::span<const Index> origins, Reducer& reducer) const;
 
-  /// (origins, size()): multiplied with right-hand sides they are the forecasts from the origins of
-  /// `products`, with ridge × the mean eigenvalue on the diagonal. Empty if the matrix is not positive
-  /// definite.
+  /// Returns (origins, size()). Multiplied with right-hand sides, they give the forecasts from the origins of
+  /// `products`. The diagonal has ridge × the mean eigenvalue. Empty if the matrix is not positive definite.
   [[nodiscard]] std::vector<double> weights(double ridge, std::vector<double> products) const;
 
-  /// Regressors of all nodes at its training steps, (steps, size()); empty in the dual form. Collective.
+  /// Returns regressors of all nodes at the training steps, (steps, size()); empty in the dual form.
+  /// Collective.
   [[nodiscard]] std::vector<double> training_regressors(Reducer& reducer) const;
 
-  /// Right-hand sides (columns, size()) of targets (steps, columns). `all`: training_regressors().
+  /// Returns right-hand sides (columns, size()) of targets (steps, columns). `all`: training_regressors().
   [[nodiscard]] std::vector<double> right_hand_sides(std::span<const double> targets, Index columns,
                                                      std::span<const double> all) const;
 
@@ -58,7 +58,7 @@ class CrossRegression {
   const AnomalySeries* anomalies_;
   Index feature_, lags_;
   bool own_period_;
-  Index nodes_ = 0, first_ = 0;  // of all ranks; before this one
+  Index nodes_ = 0, first_ = 0;  // number of all ranks' nodes; first node of this rank
   bool primal_ = false;
   std::vector<Index> steps_;
   std::vector<double> scale_;  // (rows)

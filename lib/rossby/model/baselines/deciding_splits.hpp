@@ -6,8 +6,8 @@
 
 namespace rossby {
 
-/// Splits whose validation parts decide together: the split itself, or without a validation part blocked
-/// folds of its training part, which judge a long series better than its end alone.
+/// Returns splits whose validation parts together select settings: the split itself, or blocked folds of the
+/// training part if there is no validation part. Folds judge a long series better than its end alone.
 [[nodiscard]] std::vector<Split> deciding_splits(const Split& split, Index folds);
 
 }  // namespace rossby

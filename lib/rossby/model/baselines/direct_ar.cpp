@@ -13,7 +13,7 @@ std::size_t place(Index i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Lags of every column at an origin, (columns, lags).
+/// Returns in `out` the lags of every column at an origin, (columns, lags).
 void read_lags(const Series& series, Index origin, Index lags, std::vector<double>& out) {
   const Index width = series.rows * series.features;
   out.assign(place(width * lags), 0);
@@ -53,7 +53,7 @@ DirectAr DirectAr::fit(const Series& series, const Split& split, Index lead, Ind
     for (std::size_t a = 0; a < p; ++a) sum += gram[a * p + a];
     return sum;
   };
-  // Every node counts alike, whatever its units.
+  // Every node has the same weight, whatever its units.
   std::vector<double> pooled(m * each);
   for (std::size_t c = 0; c < number.size(); ++c) {
     const double size = trace(products.data() + c * each);

@@ -9,9 +9,10 @@
 
 namespace rossby {
 
-/// Autoregression of anomalies a for one lead h: a(t+h) = Σ_l b_l·a(t−l), l = 0, …, lags−1, coefficients of
-/// each row and feature by least squares over training steps, shrunk towards those of all nodes as if these
-/// were `pull` further targets. Missing anomalies count as 0 among the lags and are left out as targets.
+/// Autoregression of anomalies a for one lead h: a(t+h) = Σ_l b_l·a(t−l), l = 0, …, lags−1. The coefficients
+/// of each row and feature are fitted by least squares over training steps. They are shrunk towards the
+/// coefficients of all nodes with the weight of `pull` further targets. A missing anomaly counts as 0 among
+/// the lags and is left out as a target.
 class DirectAr {
  public:
   /// `series` holds anomalies at all training steps. Collective.

@@ -1,4 +1,4 @@
-// Direct linear forecasts of anomalies: a regression for each lead time.
+// Direct linear forecasts of anomalies, with a regression for each lead time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,16 +20,16 @@ namespace rossby {
 namespace {
 
 constexpr Index block_of_rows = 64;  // solved for at once
-constexpr Index folds = 5;           // that decide without a validation part
-constexpr double margin = 0.002;     // by which a cycle has to beat a simpler one
+constexpr Index folds = 5;           // used if there is no validation part
+constexpr double margin = 0.002;     // by which a cycle must beat a simpler one
 constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
 
 std::size_t place(Index i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Forms of the cross regression that are tried. With few periods a cycle without the own one is noisy, and
-/// all nodes share its noise.
+/// Candidate forms of the cross regression. If the data have few periods, a cycle without the own period is
+/// noisy, and all nodes share this noise.
 struct CrossForm {
   Index lags;
   bool own_period;  // trains on anomalies from the cycle of all training steps
@@ -37,15 +37,15 @@ struct CrossForm {
 constexpr CrossForm cross_forms[] = {{1, false}, {2, false}, {3, false}, {6, false},
                                      {1, true},  {2, true},  {3, true},  {6, true}};
 
-/// Which cross regression corrects the own ones at a lead time.
+/// The cross regression that corrects the own regressions at a lead time.
 struct CrossChoice {
-  int form = -1;   // place in cross_forms; −1: none does
-  int ridge = -1;  // place in ridges
+  int form = -1;   // index into cross_forms; −1: none
+  int ridge = -1;  // index into ridges
 };
 
 enum class Kind { cycle, ar, ridge };
 
-/// The cycle itself, with the regressions of each node on its own past, or with those on all nodes as well.
+/// The cycle alone, with regressions of each node on its own past, or with regressions on all nodes as well.
 class DirectLinear final : public Baseline {
  public:
   DirectLinear(Kind kind, const BaselineSettings& settings, const TimeAxis& axis)
@@ -75,11 +75,11 @@ class DirectLinear final : public Baseline {
   void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer& reducer,
                 const HorizonSink& sink) const override {
     require(horizons <= leads(), "direct forecasts have a regression for each horizon");
-    constexpr Index held = Index{1} << 24;  // forecasts at once
+    constexpr Index held = Index{1} << 24;  // number of forecasts in memory
     const Index width = series.rows * series.features, count = std::ssize(origins);
     const Index at_once = std::clamp<Index>(held / std::max<Index>(count * width, 1), 1, horizons);
     std::map<Key, std::vector<double>> regressors;
-    std::map<std::pair<Key, int>, std::vector<double>> weights;  // of those that a horizon has chosen
+    std::map<std::pair<Key, int>, std::vector<double>> weights;  // only those that a horizon uses
     for (const auto& [key, cross] : crosses_) {
       const std::vector<double> products = cross->products(origins, reducer);
       regressors[key] = cross->training_regressors(reducer);
@@ -109,13 +109,13 @@ class DirectLinear final : public Baseline {
   }
 
  private:
-  using Key = std::pair<Index, int>;  // feature, and place in cross_forms
+  using Key = std::pair<Index, int>;  // feature, and index into cross_forms
 
   [[nodiscard]] Index leads() const { return settings_.horizons; }
   [[nodiscard]] Index rows() const { return anomalies_->full.rows; }
   [[nodiscard]] Index features() const { return anomalies_->full.features; }
 
-  /// The cycles that are tried, simple ones first.
+  /// Returns the candidate cycles, simple ones first.
   [[nodiscard]] std::vector<AnomalySpec> candidates() const {
     std::vector<AnomalySpec> all;
     for (const CycleKind kind : all_cycle_kinds)
@@ -135,7 +135,7 @@ class DirectLinear final : public Baseline {
     return spec.trend ? name + " and a linear trend" : name;
   }
 
-  /// How many forms differ: without a cycle there is no own period.
+  /// Returns the number of different forms: without a cycle, there is no own period.
   static int forms_about(const AnomalySpec& spec) {
     return static_cast<int>(std::size(cross_forms)) / (spec.cycle.kind == CycleKind::none ? 2 : 1);
   }
@@ -163,14 +163,15 @@ class DirectLinear final : public Baseline {
                                               cross_forms[l].own_period, settings_.solver, reducer);
   }
 
-  /// The cycle about which forecasts have the smallest error, and the own regressions of each lead about it.
+  /// Selects the cycle with the smallest forecast error, and the own regressions of each lead about it.
   void choose_cycle(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
     best_ = std::numeric_limits<double>::infinity();
     tried_.clear();
     for (const AnomalySpec& spec : candidates()) try_about(spec, series, deciding, reducer);
   }
 
-  /// A linear trend, if that helps steps behind the training part: between training steps it would be known.
+  /// Adds a linear trend if it helps after the training part. Between training steps, the trend would be
+  /// known.
   void choose_trend(const Series& series, const Split& behind, bool lent, Reducer& reducer) {
     if (about_.trend || behind.validation.first < behind.train.last) return;
     const std::span<const Split> deciding(&behind, 1);
@@ -183,14 +184,14 @@ class DirectLinear final : public Baseline {
     try_about(spec, series, deciding, reducer);
   }
 
-  /// Keeps `spec` if its error beats the best one so far clearly.
+  /// Keeps `spec` if its error is clearly below the best one so far.
   void try_about(const AnomalySpec& spec, const Series& series, std::span<const Split> deciding,
                  Reducer& reducer) {
     std::vector<OwnChoice> choices;
     double mean = 0;
     try {
       mean = error_about(spec, series, deciding, choices, reducer);
-    } catch (const UserError&) {  // of all ranks alike: the axis has no such cycle
+    } catch (const UserError&) {  // the axis has no such cycle, on all ranks
       if (tried_.empty()) throw;
       return;
     }
@@ -202,7 +203,7 @@ class DirectLinear final : public Baseline {
     own_choices_ = std::move(choices);
   }
 
-  /// Mean over leads of the RMSE of the best own regressions, or of the cycle alone.
+  /// Returns the mean over leads of the RMSE of the best own regressions, or of the cycle alone.
   double error_about(const AnomalySpec& spec, const Series& series, std::span<const Split> deciding,
                      std::vector<OwnChoice>& choices, Reducer& reducer) {
     const Kind asked = std::exchange(kind_, kind_ == Kind::ridge ? Kind::ar : kind_);
@@ -233,7 +234,7 @@ class DirectLinear final : public Baseline {
     return sum / static_cast<double>(leads());
   }
 
-  /// Σ squares and number of the anomalies of all targets, (leads).
+  /// Returns Σ squares and the number of the anomalies of all targets, (leads).
   [[nodiscard]] std::vector<double> anomaly_errors(std::span<const Index> origins,
                                                    std::vector<double>& targets, Reducer& reducer) const {
     std::vector<double> squares(place(leads()));
@@ -244,7 +245,7 @@ class DirectLinear final : public Baseline {
           squares[0] += x * x, targets[0] += 1;
     reducer.sum(std::span<double>(squares));
     reducer.sum(std::span<double>(targets));
-    std::fill(squares.begin() + 1, squares.end(), squares[0]);  // a cycle is as good at any lead
+    std::fill(squares.begin() + 1, squares.end(), squares[0]);  // a cycle has the same error at every lead
     std::fill(targets.begin() + 1, targets.end(), targets[0]);
     return squares;
   }
@@ -257,7 +258,8 @@ class DirectLinear final : public Baseline {
         body(f, first, std::min(block_of_rows, rows() - first));
   }
 
-  /// Lags and ridge of each lead, or no cross regression where the own regressions have the smaller error.
+  /// Selects lags and ridge of each lead, or no cross regression if the own regressions have the smaller
+  /// error.
   void choose_cross(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
     const auto kinds = forms_about(about_) * static_cast<Index>(std::size(ridges)) + 1;
     std::vector<double> errors(place(leads() * kinds));
@@ -275,13 +277,13 @@ class DirectLinear final : public Baseline {
     }
   }
 
-  /// Adds Σ squared errors of this rank's rows, (leads, no cross regression and then forms · ridges).
+  /// Adds Σ squared errors of this rank's rows: (leads, 1 + forms · ridges), first without cross regression.
   void add_cross_errors(std::span<const Index> origins, std::span<double> errors, Reducer& reducer) const {
     const Index count = std::ssize(origins), width = rows() * features();
     const int forms = forms_about(about_);
     const auto kinds = forms * static_cast<Index>(std::size(ridges)) + 1;
     std::map<Key, std::vector<double>> regressors;
-    std::map<Key, std::vector<std::vector<double>>> weights;  // of ridges
+    std::map<Key, std::vector<std::vector<double>>> weights;  // of each ridge
     for (const auto& [key, cross] : crosses_) {
       const std::vector<double> products = cross->products(origins, reducer);
       regressors[key] = cross->training_regressors(reducer);
@@ -326,8 +328,8 @@ class DirectLinear final : public Baseline {
     });
   }
 
-  /// What the own regressions leave of the training targets of some rows at leads from `lead` on, 0 if these
-  /// are missing: (leads, steps, rows).
+  /// Returns the residuals of the own regressions at training targets of some rows, for leads from `lead` on:
+  /// (leads, steps, rows). 0 if the target is missing.
   [[nodiscard]] std::vector<float> training_residuals(const CrossRegression& cross, const CrossForm& form,
                                                       Index f, Index first, Index some, Index lead,
                                                       Index count) const {
@@ -344,7 +346,7 @@ class DirectLinear final : public Baseline {
     return residuals;
   }
 
-  /// Of the residuals at place h, (rows, size()).
+  /// Returns right-hand sides of the residuals of lead index h, (rows, size()).
   [[nodiscard]] static std::vector<double> right_hand_sides(const CrossRegression& cross,
                                                             std::span<const double> all,
                                                             std::span<const float> residuals, Index h,
@@ -363,8 +365,8 @@ class DirectLinear final : public Baseline {
                 right.data(), static_cast<int>(size), 1.0, out.data(), static_cast<int>(some));
   }
 
-  /// Forecasts of the own regressions for `some` horizons, (horizons, origins, columns), and the variance of
-  /// what they leave (horizons, columns), which a transform needs for the mean.
+  /// Adds the own regressions' forecasts for `some` horizons, (horizons, origins, columns), and returns the
+  /// variance of their residuals (horizons, columns), which the mean of a transformed value needs.
   void add_own(std::span<const Index> origins, Index first, Index some, Buffer<float>& values,
                std::vector<double>& variance) const {
     const Index width = rows() * features(), count = std::ssize(origins);
@@ -383,7 +385,7 @@ class DirectLinear final : public Baseline {
     }
   }
 
-  /// Adds the corrections of one horizon. `weights` and `regressors` by feature and lags.
+  /// Adds the corrections of one horizon. `weights` and `regressors` are keyed by feature and form.
   void add_cross(Index h, Index count, const std::map<std::pair<Key, int>, std::vector<double>>& weights,
                  const std::map<Key, std::vector<double>>& regressors, float* out) const {
     const CrossChoice choice = cross_choices_[place(h - 1)];
@@ -408,9 +410,9 @@ class DirectLinear final : public Baseline {
   BaselineSettings settings_;
   const TimeAxis* axis_;
   AnomalySpec about_;
-  double best_ = 0;                         // its error
-  std::vector<OwnChoice> own_choices_;      // of leads
-  std::vector<CrossChoice> cross_choices_;  // of leads
+  double best_ = 0;                         // error of the best cycle
+  std::vector<OwnChoice> own_choices_;      // of each lead
+  std::vector<CrossChoice> cross_choices_;  // of each lead
   std::unique_ptr<AnomalySeries> anomalies_;
   std::unique_ptr<OwnRegression> own_;
   std::vector<Index> training_;  // steps whose targets at all leads are training steps

@@ -6,7 +6,7 @@
 
 namespace rossby {
 
-/// The training steps that Gram matrices are built from: the last `most` of them.
+/// Returns the last `most` training steps, from which Gram matrices are built.
 inline std::vector<Index> gram_steps(const Split& split, Index most) {
   std::vector<Index> steps = split.training_steps();
   const auto size = static_cast<Index>(steps.size());
@@ -14,7 +14,7 @@ inline std::vector<Index> gram_steps(const Split& split, Index most) {
   return steps;
 }
 
-/// Places j in `steps` with steps j−1, j and j+1 in a row, without a break.
+/// Returns indices j into `steps` for which steps j−1, j and j+1 follow each other without a gap.
 inline std::vector<Index> steps_with_neighbours(const std::vector<Index>& steps, const Split& split) {
   std::vector<Index> places;
   for (std::size_t j = 1; j + 1 < steps.size(); ++j)

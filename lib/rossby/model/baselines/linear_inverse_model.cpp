@@ -71,7 +71,7 @@ class LinearInverseModel final : public Baseline {
     std::vector<double> propagator;  // (modes, modes): p(t+1) = A·p(t)
   };
 
-  /// A = C₁·C₀⁻¹ with C₁ = Σ p(t+1)p(t)ᵀ, C₀ = Σ p(t)p(t)ᵀ over neighbouring training steps.
+  /// Returns A = C₁·C₀⁻¹ with C₁ = Σ p(t+1)p(t)ᵀ, C₀ = Σ p(t)p(t)ᵀ over neighbouring training steps.
   static std::vector<double> propagator(const Eofs& eofs, std::span<const Index> steps, const Split& split) {
     const Index k = eofs.modes;
     std::vector<double> c0(size_of(k * k)), c1(size_of(k * k));
@@ -85,19 +85,19 @@ class LinearInverseModel final : public Baseline {
           c1[size_of(a * k + b)] += next[a] * now[b];
         }
     }
-    // As many modes as pairs leave C₀ singular: a ridge far below the last mode's variance decides then.
+    // If there are as many modes as pairs, C₀ is singular. This ridge is far below the last mode's variance.
     for (Index a = 0; a < k; ++a) c0[size_of(a * k + a)] += 1e-10 * eofs.eigenvalue.front();
     require(cholesky(c0, k), "covariance of amplitudes is positive definite");
     cholesky_solve(c0, k, c1, k);  // row a of A solves C₀·x = (row a of C₁)ᵀ
     return c1;
   }
 
-  /// AR(1) of every node on r = x' − E·p, over neighbouring training steps where both values are observed.
+  /// Fits an AR(1) per node to r = x' − E·p, over neighbouring training steps with both values observed.
   void fit_residual(const Series& series, const Eofs& eofs, std::span<const Index> steps, const Split& split,
                     Index f) {
     const auto n = static_cast<Index>(steps.size());
     const Index m = series.features;
-    // Where the EOFs explain all, what they leave is rounding: no coefficient can be told from it.
+    // If the EOFs explain everything, the rest is rounding and determines no coefficient.
     constexpr double nothing = 1e-16;
     std::vector<double> block, product, square, whole;
     for_row_blocks(series.rows, [&](Index first, Index count) {
@@ -127,8 +127,7 @@ class LinearInverseModel final : public Baseline {
     });
   }
 
-  /// Amplitudes at the origins, (origins, modes), and what the EOFs leave there into `residual` (0 where
-  /// missing).
+  /// Returns amplitudes at the origins, (origins, modes), and puts the rest into `residual` (0 if missing).
   std::vector<double> analyse(const Series& series, std::span<const Index> origins, Index f, Reducer& reducer,
                               Buffer<float>& residual) const {
     const Eofs& eofs = features_[size_of(f)].eofs;
@@ -156,7 +155,7 @@ class LinearInverseModel final : public Baseline {
     return amplitude;
   }
 
-  /// values = mean + E·p + r with r ← a∘r first.
+  /// Sets r ← a∘r, then values = mean + E·p + r.
   void synthesise(const Series& series, Index f, std::span<const double> amplitude, Index origins,
                   Buffer<float>& residual, Buffer<float>& values) const {
     const Eofs& eofs = features_[size_of(f)].eofs;

@@ -21,7 +21,7 @@ std::size_t place(Index i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Calls make(column, result) in any order, on several threads, and take(column, result) in their order.
+/// Calls make(column, result) in any order on several threads, and take(column, result) in column order.
 template <class Result, class Make, class Take>
 void in_order(Index columns, [[maybe_unused]] int threads, const Make& make, const Take& take) {
   constexpr Index at_once = 64;
@@ -36,7 +36,7 @@ void in_order(Index columns, [[maybe_unused]] int threads, const Make& make, con
   }
 }
 
-/// How many steps make up so many hours; 0 without dates or a fixed step.
+/// Returns the number of steps in so many hours; 0 without dates or a fixed step.
 double steps_of(const TimeAxis& axis, double hours) {
   if (!axis.dated() || axis.spacing() == TimeAxis::Spacing::none) return 0;
   if (axis.spacing() == TimeAxis::Spacing::months)
@@ -44,7 +44,7 @@ double steps_of(const TimeAxis& axis, double hours) {
   return hours * 3.6e6 / static_cast<double>(axis.step_milliseconds());
 }
 
-/// Spans of the exponential means: short ones of the weather or the traffic, long ones of what drifts.
+/// Returns half-lives of exponential means: short ones for weather or traffic, long ones for drift.
 std::vector<double> halflives_of(const TimeAxis& axis, CycleKind cycle) {
   constexpr double day = 24;
   const bool daily =
@@ -57,7 +57,7 @@ std::vector<double> halflives_of(const TimeAxis& axis, CycleKind cycle) {
   return halflives;
 }
 
-/// For each step the one whose stamp is a period earlier, or −1.
+/// Returns for each step the step whose stamp is a period earlier; −1 if there is none.
 std::vector<Index> steps_before(const TimeAxis& axis, Milliseconds period) {
   std::vector<Index> earlier(place(axis.size()), -1);
   const Milliseconds slack =
@@ -87,9 +87,9 @@ std::vector<std::vector<Index>> seasons_of(const TimeAxis& axis, CycleKind cycle
 struct OwnRegression::Column {
   std::vector<double> x;      // (T), filled where missing
   std::vector<double> means;  // (T, halflives)
-  std::vector<double> rows;   // (origins, regressors), of the call at hand
+  std::vector<double> rows;   // (origins, regressors), of the current call
   std::vector<double> gram, right;
-  double targets = 0, squares = 0;  // their number, and Σ y²
+  double targets = 0, squares = 0;  // number of targets, and Σ y²
 };
 
 Index OwnRegression::set_of(const OwnChoice& choice) {
@@ -168,7 +168,7 @@ OwnRegression::OwnRegression(const AnomalySeries& anomalies, const Split& split,
           double trace = 0;
           for (Index i = 0; i < p; ++i) trace += made.gram[lead][place(i * p + i)];
           if (!(trace > 0)) continue;
-          // Nodes of large variance have no more to say than others.
+          // All nodes have the same weight, whatever their variance.
           for (Index k = 0; k < p * p; ++k)
             pooled_[lead].gram[place(f * p * p + k)] += made.gram[lead][place(k)] / trace;
           for (Index k = 0; k < p; ++k)
@@ -194,7 +194,7 @@ void OwnRegression::load(Index column, bool training, Column& work) const {
   const Index width = columns(), spans = std::ssize(halflives_);
   work.x.resize(place(from.steps));
   work.means.resize(place(from.steps * spans));
-  constexpr double prior = 2;  // values of 0 before the first
+  constexpr double prior = 2;  // number of zeros before the first value
   std::vector<double> sum(place(spans)), number(place(spans));
   for (Index t = 0; t < from.steps; ++t) {
     const bool seen = !std::isnan(from.values[t * width + column]);
@@ -218,7 +218,7 @@ void OwnRegression::regressors(const Column& work, Index lead, std::span<const I
     for (Index k = 0; k < spans; ++k) *to++ = work.means[place(t * spans + k)];
     for (const std::vector<Index>& earlier : earlier_) {
       Index s = t + lead < steps ? earlier[place(t + lead)] : -1;
-      while (s > t) s = earlier[place(s)];  // a lead of more than a day looks further back
+      while (s > t) s = earlier[place(s)];  // a lead longer than the period goes further back
       *to++ = s >= 0 ? work.x[place(s)] : 0;
     }
   }
@@ -280,7 +280,7 @@ std::vector<double> OwnRegression::coefficients(const Column& work, Index column
     pooled_trace += pooled.gram[place((f * all + list[place(i)]) * all + list[place(i)])];
   }
   if (std::isfinite(choice.pull) && trace > 0 && pooled_trace > 0) {
-    // What is left of the products once the common coefficients are taken out, pulled towards nothing.
+    // Products without the part of the common coefficients, shrunk towards 0.
     const double pull = choice.pull * trace / static_cast<double>(p) / std::max(work.targets, 1.0),
                  each = pooled_trace / static_cast<double>(p);
     for (Index i = 0; i < p; ++i) {

@@ -11,43 +11,42 @@
 
 namespace rossby {
 
-/// Which regressors of a node are used, and how strongly its coefficients are pulled towards those of all
-/// nodes.
+/// The regressors of a node, and the shrinkage of its coefficients towards those of all nodes.
 struct OwnChoice {
   Index lags = 3;         // a(t), …, a(t − lags + 1)
   bool slow = false;      // exponential means over several spans of time
   bool seasonal = false;  // the target's anomaly one day, one week or one year earlier
-  double pull = 10;       // as so many further targets; infinite: all nodes have the same coefficients
+  double pull = 10;       // weight of all nodes, in further targets; infinite: all nodes share coefficients
 };
 
-/// Direct regression of one node's anomaly `lead` steps ahead on its own past, coefficients by least squares
-/// over the training part, shrunk towards those of all nodes. Regressors read AnomalySeries::known(), a
-/// missing target is left out. Lags do not reach over a gap of the time axis.
+/// Direct regression of one node's anomaly `lead` steps ahead on its own past. Coefficients are fitted by
+/// least squares over the training part and shrunk towards those of all nodes. Regressors read
+/// AnomalySeries::known(); a missing target is left out. Lags do not cross a gap of the time axis.
 class OwnRegression {
  public:
-  /// `anomalies` outlives it. Sums over all nodes for leads 1, …, `leads`. Collective.
+  /// Sums over all nodes for leads 1, …, `leads`. `anomalies` must outlive this object. Collective.
   OwnRegression(const AnomalySeries& anomalies, const Split& split, const TimeAxis& axis, CycleKind cycle,
                 Index leads, int threads, Reducer& reducer);
 
   [[nodiscard]] static std::span<const OwnChoice> choices();
 
-  /// Σ squared errors of the forecasts from `origins` (of steps behind the training part), (leads, choices),
-  /// and the number of targets of each lead in `targets`. Collective.
+  /// Returns Σ squared errors of the forecasts from `origins` (steps after the training part), (leads,
+  /// choices). `targets` receives the number of targets of each lead. Collective.
   [[nodiscard]] std::vector<double> errors(std::span<const Index> origins, std::vector<double>& targets,
                                            Reducer& reducer) const;
 
-  /// Training origins of a lead: their targets are training steps, without a gap between.
+  /// Returns the training origins of a lead: their targets are training steps, without a gap between.
   [[nodiscard]] std::span<const Index> training_origins(Index lead) const {
     return origins_[static_cast<std::size_t>(lead - 1)];
   }
-  /// What the regressions leave of the targets of one column (row·features + feature), for leads `first`,
-  /// first + 1, …, one a choice, at training origins: out (leads, origins), NaN if the target is missing.
-  /// `own_period`: of anomalies from the cycle of all training steps, by the same coefficients.
+  /// Computes the residuals of one column (row·features + feature) at training origins, for leads `first`,
+  /// first + 1, …, one lead per choice: out (leads, origins), NaN if the target is missing. `own_period`:
+  /// residuals of anomalies from the cycle of all training steps, with the same coefficients.
   void training_residuals(Index column, Index first, std::span<const OwnChoice> choices, bool own_period,
                           std::span<const Index> origins, std::span<float> out) const;
-  /// Forecasts from any origins by anomalies of the whole series, for leads `first`, first + 1, …, one a
-  /// choice: out (leads, origins). `variance`, if not empty: of the residuals of all training origins
-  /// (leads).
+  /// Forecasts from any origins with anomalies of the whole series, for leads `first`, first + 1, …, one lead
+  /// per choice: out (leads, origins). `variance` (leads), if not empty, receives the variance of the
+  /// residuals at all training origins.
   void forecasts(Index column, Index first, std::span<const OwnChoice> choices,
                  std::span<const Index> origins, std::span<float> out, std::span<double> variance) const;
 
@@ -71,13 +70,13 @@ class OwnRegression {
 
   const AnomalySeries* anomalies_;
   int threads_;
-  std::vector<Index> begin_;       // (T): first step of the stretch without a gap that a step is in
+  std::vector<Index> begin_;       // (T): first step of the gap-free stretch that holds each step
   std::vector<double> halflives_;  // steps
   std::vector<std::vector<Index>>
-      earlier_;  // (periods, T): the step a day, a week or a year before; -1: none
+      earlier_;  // (periods, T): the step a day, a week or a year before; −1: none
   std::vector<std::vector<Index>> origins_;  // (leads)
   std::vector<Pooled> pooled_;               // (leads)
-  /// (leads · features, sets of regressors): coefficients of all nodes together.
+  /// (leads · features, sets of regressors): coefficients shared by all nodes.
   std::vector<std::vector<std::vector<double>>> common_;
 };
 

@@ -11,13 +11,13 @@
 namespace rossby {
 namespace {
 
-constexpr double residual = 1e-12;  // of the iterative solution, of unit right-hand sides
+constexpr double residual = 1e-12;  // of the iterative solution, for unit right-hand sides
 
 std::size_t size_of(Index count) {
   return static_cast<std::size_t>(count);
 }
 
-/// c (m, n) += op(a)·b with a (m, k), or (k, m) where transposed, and b (k, n), all packed.
+/// c (m, n) += op(a)·b with a (m, k), or (k, m) if transposed, and b (k, n), all packed.
 void multiply_add(bool transposed, Index m, Index n, Index k, const double* a, const double* b, double* c) {
   if (m == 0 || n == 0 || k == 0) return;
   cblas_dgemm(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<int>(m),
@@ -30,13 +30,13 @@ double target(const RidgeProblem& problem, Index t, Index row) {
   return problem.anomaly(t + 1, row) - problem.coefficient[size_of(c)] * problem.anomaly(t, row);
 }
 
-/// λ from the trace over all ranks. A field without anomalies has nothing to regress on: any positive
-/// diagonal gives coefficients of 0.
+/// Returns λ from the trace over all ranks. If a field has no anomalies, any positive diagonal gives
+/// coefficients of 0.
 double ridge_of(double trace, const RidgeProblem& problem) {
   return trace > 0 ? problem.ridge * trace / static_cast<double>(problem.middle.size()) : 1;
 }
 
-/// ΦᵀΦ + λI by its products with blocks of columns, (2·rows, columns): this rank's x'(t), then its x'(t−1).
+/// ΦᵀΦ + λI, applied to blocks of columns (2·rows, columns): this rank's x'(t), then its x'(t−1).
 class NormalMatrix {
  public:
   NormalMatrix(const RidgeProblem& problem, Reducer& reducer, Index columns)
@@ -118,7 +118,7 @@ class NormalMatrix {
   std::vector<double> fields_;        // (pairs, columns)
 };
 
-/// Y of targets [first, first + count) of all ranks, (pairs, count).
+/// Returns Y of targets [first, first + count) of all ranks, (pairs, count).
 std::vector<double> targets_of(const RidgeProblem& problem, Index first, Index count, Reducer& reducer) {
   std::vector<double> y(problem.middle.size() * size_of(count));
   for (Index i = 0; i < problem.series->rows; ++i) {
@@ -140,7 +140,7 @@ double RidgeProblem::anomaly(Index t, Index row) const {
 }
 
 std::vector<double> ridge_dense(const RidgeProblem& problem, Reducer& reducer) {
-  constexpr Index block = 256;  // pairs whose fields are brought together at once
+  constexpr Index block = 256;  // pairs whose fields are summed at once
   const Index rows = problem.series->rows, n = problem.all_rows, width = problem.coefficients();
   const auto pairs = static_cast<Index>(problem.middle.size());
   std::vector<double> normal(size_of(2 * rows * width)), result(size_of(rows * width)), all, own, y;
@@ -182,7 +182,7 @@ std::vector<double> ridge_dense(const RidgeProblem& problem, Reducer& reducer) {
 
 std::vector<double> ridge_iterative(const RidgeProblem& problem, Reducer& reducer, const SpdSolver& solver,
                                     Index& iterations) {
-  constexpr Index values = Index{1} << 22;  // of a block of targets over all steps
+  constexpr Index values = Index{1} << 22;  // in a block of targets over all steps
   const Index rows = problem.series->rows, n = problem.all_rows, width = problem.coefficients();
   const auto steps = static_cast<Index>(problem.steps.size());
   const Index columns = std::clamp<Index>(values / std::max<Index>(steps, 1), 16, 256);

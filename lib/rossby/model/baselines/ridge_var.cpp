@@ -68,7 +68,7 @@ class RidgeVar final : public Baseline {
         matrix[size_of(p * pairs + q)] = gram[size_of(a * n + b)] + gram[size_of((a - 1) * n + b - 1)];
         if (p == q) trace += matrix[size_of(p * pairs + q)];
       }
-    // A field without anomalies has nothing to regress on: any positive diagonal gives weights of 0.
+    // If a field has no anomalies, any positive diagonal gives weights of 0.
     const double ridge = trace > 0 ? settings_.ridge * trace / static_cast<double>(pairs) : 1;
     for (Index p = 0; p < pairs; ++p) matrix[size_of(p * pairs + p)] += ridge;
     if (!cholesky(matrix, pairs))
@@ -77,8 +77,8 @@ class RidgeVar final : public Baseline {
     return matrix;
   }
 
-  /// Scalar products of blocks of fields (origins, ·) with the anomalies at steps_, over all ranks: (origins,
-  /// steps).
+  /// Returns scalar products of blocks of fields (origins, ·) with the anomalies at steps_, over all ranks:
+  /// (origins, steps).
   template <class Fill>
   std::vector<double> products_with(const Series& series, Index origins, Index f, Reducer& reducer,
                                     Fill fill) const {
@@ -116,7 +116,7 @@ class RidgeVar final : public Baseline {
     });
   }
 
-  /// φΦᵀ·(ΦΦᵀ + λI)⁻¹ of every origin, (origins, pairs).
+  /// Returns φΦᵀ·(ΦΦᵀ + λI)⁻¹ of every origin, (origins, pairs).
   std::vector<double> dual_weights(const std::vector<double>& now, const std::vector<double>& before,
                                    Index origins, Index f) const {
     const auto n = static_cast<Index>(steps_.size());
@@ -168,7 +168,7 @@ class RidgeVar final : public Baseline {
   std::vector<double> mean_;                 // (rows, features)
   std::vector<double> coefficient_;          // AR(1), (rows, features)
   std::vector<Index> steps_;                 // training steps of the Gram matrix
-  std::vector<Index> middle_;                // places j in steps_ with steps j−1, j, j+1 in a row
+  std::vector<Index> middle_;                // indices j into steps_ with consecutive steps j−1, j, j+1
   std::vector<std::vector<double>> factor_;  // of each feature, (pairs, pairs)
 };
 

@@ -1,4 +1,4 @@
-// The ridge VAR in its primal form, for series of more steps than nodes, and the choice between the forms.
+// The primal form of the ridge VAR, for series with more steps than nodes, and the choice between the forms.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ namespace rossby {
 namespace {
 
 constexpr Index most_dense = 8192;        // rows of a matrix that every rank factorises: 512 MiB
-constexpr double most_operations = 2e14;  // of a rank: about an hour of a core
+constexpr double most_operations = 2e14;  // per rank: about an hour of a core
 constexpr double usual_iterations = 60;   // with evaluate.ridge = 3
 
 std::size_t size_of(Index count) {
@@ -69,7 +69,7 @@ class PrimalRidgeVar final : public Baseline {
   }
 
  private:
-  /// x'(t+1) = a∘x'(t) + B·[x'(t), x'(t−1)] of some origins.
+  /// Computes x'(t+1) = a∘x'(t) + B·[x'(t), x'(t−1)] for some origins.
   void step(const Series& series, Index f, Index first, Index count, Reducer& reducer, Buffer<float>& now,
             Buffer<float>& before, Buffer<float>& values) const {
     const Index rows = series.rows, m = series.features, width = 2 * all_rows_;
@@ -104,7 +104,7 @@ class PrimalRidgeVar final : public Baseline {
   std::vector<std::vector<double>> weights_;  // B of each feature, (rows, 2n)
 };
 
-/// One of the forms, chosen when sizes are known.
+/// Chooses one of the forms when the sizes are known.
 class RidgeVarBySize final : public Baseline {
  public:
   explicit RidgeVarBySize(const BaselineSettings& settings) : settings_(settings) {}
@@ -118,7 +118,7 @@ class RidgeVarBySize final : public Baseline {
     const auto nodes = static_cast<Index>(rows);
     const Index first_row = settings_.solver ? settings_.solver->rows_before(series.rows) : 0;
     const bool placed =
-        settings_.solver != nullptr || nodes == series.rows;  // else its columns are not known
+        settings_.solver != nullptr || nodes == series.rows;  // otherwise, the rank's columns are unknown
     const bool dual = steps <= 2 * nodes || !placed;
     const bool dense = (dual ? steps : 2 * nodes) <= most_dense;
     if (settings_.var_solver == "dense" && !dense)
@@ -164,7 +164,7 @@ class RidgeVarBySize final : public Baseline {
     form_->fit(series, split, reducer);
   }
 
-  /// Why conjugate gradients are out of the question; empty where they are not.
+  /// Returns why conjugate gradients cannot be used; empty if they can.
   [[nodiscard]] std::string against_iterations(Index steps, Index nodes) const {
     if (settings_.solver == nullptr) return "this build has no iterative solver";
     if (!(settings_.ridge > 0)) return "conjugate gradients need evaluate.ridge above 0";

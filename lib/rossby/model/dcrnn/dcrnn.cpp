@@ -12,7 +12,7 @@
 namespace rossby {
 namespace {
 
-/// Normal values, rows [first, last) of a weight with this deviation.
+/// Fills rows [first, last) of a weight with normal values of this deviation.
 template <class T>
 void normal_rows(Parameter<T>& weight, std::uint64_t seed, Index first, Index last, double deviation) {
   const Random random(seed, "init." + weight.name);
@@ -136,7 +136,7 @@ Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Input& input
     block.trains(cell.embedding.get());
     embeddings_.trained_in(block);
   }
-  // Forecasts need no more than the state either.
+  // Forecasts need no more than the state, so they are computed like recomputed cells.
   if (options_.recompute != Recompute::cell && tape.recording())
     return block.hands_on(forward(tape, cell, input, h));
   const Var<T> state = tape.make(h.rows(), h.cols(), h.channels(), true);
@@ -147,7 +147,7 @@ Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Input& input
   return block.hands_on(state);
 }
 
-/// Of the layers of other stages nothing is known here but what they hand over.
+/// This stage knows layers of other stages only by the values that they hand over.
 template <class T>
 void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, const Input& input, States& states,
                               Var<T>* output) {
@@ -169,7 +169,7 @@ void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, const Input& input, S
   *output = block.hands_on(linear(tape, x, projection_, &projection_bias_));
 }
 
-/// One time step: new states, and with `output` what the projection makes of the top one.
+/// Runs one time step: new states and, with `output`, the projection of the top state.
 template <class T>
 void Dcrnn<T>::advance(Tape<T>& tape, bool decoder, const Input& input, States& states, Var<T>* output) {
   if (options_.recompute != Recompute::step) return advance_layers(tape, decoder, input, states, output);
@@ -192,7 +192,7 @@ void Dcrnn<T>::advance(Tape<T>& tape, bool decoder, const Input& input, States& 
   if (output) *output = kept[layers];
 }
 
-/// From states of zeros to the encoder's last ones, which go to where the decoder is.
+/// Encodes from zero states and sends the last states to the decoder's stages.
 template <class T>
 void Dcrnn<T>::encode_into(Tape<T>& tape, const WindowSource<T>& source, States& states) {
   require(source.channels() == options_.channels, "a window has the channels that the model was made for");
@@ -222,7 +222,7 @@ typename Dcrnn<T>::States Dcrnn<T>::encode(Tape<T>& tape, const WindowSource<T>&
   return states;
 }
 
-/// What the decoder reads of its output.
+/// Returns the level of an output that the decoder reads.
 template <class T>
 Var<T> Dcrnn<T>::middle_of(Tape<T>& tape, const Var<T>& output) const {
   if (options_.levels == 1) return output;
@@ -231,7 +231,7 @@ Var<T> Dcrnn<T>::middle_of(Tape<T>& tape, const Var<T>& output) const {
   return x;
 }
 
-/// Output step `step` of one source.
+/// Computes output step `step` of one source.
 template <class T>
 void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t step, States& states,
                       std::span<Var<T>> outputs) {
@@ -251,8 +251,8 @@ void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t 
       states, &outputs[step]);
 }
 
-// Where the outputs of the decoder come back to it from another stage, the micro-batches take turns at every
-// step of it, so that one is under way while another is computed.
+// If outputs return to the decoder's first layer from another stage, micro-batches take turns at every step.
+// One micro-batch travels while another one is computed.
 template <class T>
 void Dcrnn<T>::predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
                        std::span<Var<T>> outputs) {

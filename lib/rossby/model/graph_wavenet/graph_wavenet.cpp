@@ -97,7 +97,7 @@ void GraphWavenet<T>::start(std::uint64_t seed) {
   for (const auto& layer : layers_) {
     both(layer->gate, taps * options_.width);
     both(layer->skip, options_.width);
-    // One convolution in two weights: its inputs are all terms.
+    // One convolution over all terms, split into two weights.
     const Index terms = graph_.plan.terms + (options_.adaptive ? options_.powers : 0);
     if (layer->graph) both(*layer->graph, terms * options_.width);
     if (layer->adaptive) uniform(*layer->adaptive, seed, terms * options_.width);
@@ -146,7 +146,7 @@ std::vector<Device::Copy> GraphWavenet<T>::keep_on(Device& device) const {
   return copies;
 }
 
-/// (rows, receptive steps · B, channels), steps before the first one zero.
+/// Returns (rows, receptive steps · B, channels); steps before the first one are zero.
 template <class T>
 Var<T> GraphWavenet<T>::padded_inputs(Tape<T>& tape, const WindowSource<T>& source) const {
   const Index windows = source.windows(), padding = options_.receptive_steps() - options_.inputs;
@@ -179,14 +179,14 @@ Var<T> GraphWavenet<T>::convolve(Tape<T>& tape, const Setting& setting, const Va
   return h;
 }
 
-/// All of a layer but its normalisation, whose statistics may be taken only once.
+/// Computes a layer except its normalisation, whose statistics may be taken only once.
 template <class T>
 typename GraphWavenet<T>::Outcome GraphWavenet<T>::compute(Tape<T>& tape, const Setting& setting,
                                                            const Var<T>& x) {
   Layer& layer = *layers_[static_cast<std::size_t>(setting.layer)];
   const Index width = options_.width, windows = setting.windows, shift = layer.dilation * windows;
   const Var<T> a = column_convolution(tape, x, layer.gate.weight, layer.gate.bias, taps, shift);
-  // tanh ∘ sigmoid: a reset gate on another pre-activation.
+  // tanh ∘ sigmoid is a reset gate on another pre-activation.
   const Var<T> y = gru_reset(tape, slice_channels(a, width, width), tanh(tape, slice_channels(a, 0, width)));
   Outcome outcome;
   outcome.last = tape.make(y.rows(), windows, width, y.tracked());
@@ -212,7 +212,7 @@ typename GraphWavenet<T>::Outcome GraphWavenet<T>::run(Tape<T>& tape, const Sett
     if (layer.graph) (void)block.hands_on(outcome.h);
     return outcome;
   };
-  // Forecasts need no more than what a layer hands on either.
+  // Forecasts need only what a layer hands on.
   if (options_.recompute == Recompute::none && tape.recording()) return handed_on(compute(tape, setting, x));
   const Index cols = x.cols() - layer.dilation * setting.windows;
   Outcome kept;
@@ -228,7 +228,7 @@ typename GraphWavenet<T>::Outcome GraphWavenet<T>::run(Tape<T>& tape, const Sett
   return handed_on(kept);
 }
 
-/// From the series' channels, and learned vectors, to the model's.
+/// Maps the series' channels and learned vectors to the model's width.
 template <class T>
 Var<T> GraphWavenet<T>::open(Tape<T>& tape, const WindowSource<T>& source) {
   const Var<T> inputs = padded_inputs(tape, source);
@@ -246,7 +246,7 @@ Var<T> GraphWavenet<T>::open(Tape<T>& tape, const WindowSource<T>& source) {
   return block.hands_on(x);
 }
 
-/// What a layer adds to the sum that the head reads.
+/// Adds a layer's contribution to the sum that the head reads.
 template <class T>
 void GraphWavenet<T>::add_skip(Tape<T>& tape, Layer& layer, const Var<T>& last, Var<T>& skip) {
   const Block<T> block(tape, "skip");
@@ -327,7 +327,7 @@ void GraphWavenet<T>::predict_one(Tape<T>& tape, const Pipeline& pipeline, const
     outputs[k] = slice_channels(all, static_cast<Index>(k) * options_.features, options_.features);
 }
 
-/// Every stage forecasts with all layers, so that it needs the running statistics of those that others train.
+/// Every stage forecasts with all layers and therefore needs the running statistics of the others.
 template <class T>
 void GraphWavenet<T>::share_running(Tape<T>& tape) {
   const Pipeline& pipeline = options_.pipeline;

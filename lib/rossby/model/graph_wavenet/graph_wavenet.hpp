@@ -31,17 +31,17 @@ struct GraphWavenetOptions {
   std::uint64_t seed = 1;  // of dropout
   Recompute recompute = Recompute::none;
   Pipeline pipeline = {};
-  // Of the layers, ascending; inputs are with the first one, the end with the last
+  // Stages of the layers, ascending. The first one has the inputs, the last one the end.
   std::vector<int> stage_of = {};
 
   [[nodiscard]] Index layers() const { return blocks * block_layers; }
-  /// Steps that an output depends on.
+  /// Returns the number of steps that an output depends on.
   [[nodiscard]] Index receptive_steps() const { return 1 + blocks * ((Index{1} << block_layers) - 1); }
 };
 
 /// Graph WaveNet: Wu, Pan, Long, Jiang, Zhang, "Graph WaveNet for deep spatial-temporal graph modeling",
-/// IJCAI 2019, as its published code has it. Inputs, padded with zeros on the left up to the receptive field,
-/// go through one dense layer and then through layers l = 0, 1, … of dilation d:
+/// IJCAI 2019, as in its published code. Inputs are padded with zeros on the left up to the receptive field.
+/// They pass through one dense layer and then through layers l = 0, 1, … of dilation d:
 ///
 ///     y_t   = tanh(F_0 x_{t−d} + F_1 x_t + f) ∘ sigmoid(G_0 x_{t−d} + G_1 x_t + g)
 ///     h_t   = dropout(Σ_k z_k W_kᵀ + w) + x_t        z = y, S_s y, S_s² y, …, A y, A² y, …
@@ -49,46 +49,46 @@ struct GraphWavenetOptions {
 ///     out   = end(relu(Σ_l (V_l y^l_last + v_l)))    y^l_last: the last step of layer l, all that an end
 ///     sees end   = linear(relu(linear(·)))                to all output steps at once
 ///
-/// S_s are the diffusion's supports, A sums over nodes by the self-adaptive adjacency
-/// softmax(relu(E_source E_targetᵀ)): (A y)_w = Σ_v softmax_vw y_v. The last layer feeds the end alone, so it
-/// has no graph convolution and no normalisation (the published code has both and never uses them; nor has
-/// this one its residual convolutions, which are for networks without graph convolutions).
+/// S_s are the diffusion's supports. A sums over nodes by the self-adaptive adjacency softmax(relu(E_source
+/// E_targetᵀ)): (A y)_w = Σ_v softmax_vw y_v. The last layer feeds only the end, so it has no graph
+/// convolution and no normalisation (the published code has both and never uses them). The residual
+/// convolutions of the published code are left out, because they serve networks without graph convolutions.
 ///
 /// Learned vectors e of the node and of the calendar at each input step are further inputs of the first dense
-/// layer: x += W_e e, W_e being embedding_weight (width, width of e).
+/// layer: x += W_e e, where W_e is embedding_weight (width, width of e).
 ///
-/// Batch norm takes its statistics from all windows, nodes and steps of a micro-batch of a training step, on
-/// all ranks that hold the layer.
+/// Batch norm takes its statistics from all windows, nodes and steps of a micro-batch in a training step,
+/// over all ranks that hold the layer.
 ///
 /// Parameters: start_weight (width, channels), start_bias; for layer l: layer<l>_gate_weight (2·width,
 /// 2·width), rows F then G, columns of x_{t−d} then x_t; layer<l>_gate_bias; layer<l>_skip_weight (skip,
-/// width), layer<l>_skip_bias; but for the last one layer<l>_graph_weight (width, terms·width) in the order
-/// of DiffusionPlan's terms, layer<l>_graph_bias, layer<l>_adaptive_weight (width, powers·width), and
-/// layer<l>_norm_{gain, bias, running_mean, running_variance}; hidden_weight (end, skip), hidden_bias;
+/// width), layer<l>_skip_bias; for all layers but the last one, layer<l>_graph_weight (width, terms·width) in
+/// the order of DiffusionPlan's terms, layer<l>_graph_bias, layer<l>_adaptive_weight (width, powers·width),
+/// and layer<l>_norm_{gain, bias, running_mean, running_variance}; hidden_weight (end, skip), hidden_bias;
 /// projection_weight (outputs·features, end), output step slowest, projection_bias; source_factors,
 /// target_factors (n, adaptive_width) in global row order. All are replicated.
 template <class T>
 class GraphWavenet final : public WindowModel<T> {
  public:
-  /// `graph` has DiffusionVariant::powers, or no supports; `nodes` are all of them; `everyone` sums over row
-  /// blocks and time groups (ProcessGrid::plane()), and outlives the model.
-  /// `rows`: global rows of the owned ones, if there are embeddings. These are for one stage.
+  /// `graph` has DiffusionVariant::powers, or no supports. `nodes` covers all nodes. `everyone` sums over row
+  /// blocks and time groups (ProcessGrid::plane()) and must outlive the model. `rows`: global rows of the
+  /// owned nodes, if there are embeddings. Embeddings need a single stage.
   GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> graph, AllNodes nodes, Reducer& everyone,
                const EmbeddingShape& embeddings = {}, std::span<const Index> rows = {});
 
   [[nodiscard]] std::string_view name() const override { return "graph_wavenet"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
-  /// Weights and biases are uniform in ±1/√inputs, the tables of the adjacency standard normal, as the
-  /// published code has them.
+  /// Sets weights and biases uniform in ±1/√inputs and the tables of the adjacency standard normal, as in the
+  /// published code.
   void start(std::uint64_t seed) override;
   using WindowModel<T>::predict;
   void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
                std::span<Var<T>> outputs) override;
   [[nodiscard]] Pipeline pipeline() const override { return options_.pipeline; }
-  /// The sums of batch norm.
+  /// Batch norm sums over time groups.
   [[nodiscard]] bool meets_groups() const override { return true; }
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const override;
-  /// "adaptive": the self-adaptive adjacency, a row of which has the weights with which its node acts.
+  /// "adaptive": the self-adaptive adjacency; a row holds the weights with which its node acts on others.
   [[nodiscard]] std::vector<LearnedRelation> learned_relations() const override;
 
  private:
@@ -106,11 +106,11 @@ class GraphWavenet final : public WindowModel<T> {
     Layer(const std::string& place, const GraphWavenetOptions& options, Index dilation, bool last,
           Index terms);
   };
-  /// What a layer is computed from beside its input.
+  /// Inputs of a layer other than its signal.
   struct Setting {
     Index layer = 0;
     Index windows = 0;
-    Index first_step = 0;  // of its outputs, in steps of the padded inputs
+    Index first_step = 0;  // first output step, in steps of the padded inputs
     bool training = false;
     Index step = 0;               // optimiser step
     std::span<const Index> keys;  // of the windows
@@ -147,7 +147,7 @@ class GraphWavenet final : public WindowModel<T> {
   Linear hidden_, projection_;
   std::optional<Parameter<T>> source_factors_, target_factors_;
   std::vector<Parameter<T>*> all_;
-  std::vector<double> running_;  // statistics on their way between stages
+  std::vector<double> running_;  // statistics in transfer between stages
 };
 
 }  // namespace rossby

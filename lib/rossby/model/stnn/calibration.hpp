@@ -6,7 +6,8 @@
 
 namespace rossby {
 
-/// Trainings of STNNs that measure a machine: sparse and dense relations, given and learned, slabs and pairs.
+/// Returns STNN trainings that measure a machine: sparse and dense relations, given and learned, slabs and
+/// pairs.
 [[nodiscard]] std::vector<CalibrationCase> stnn_calibration();
 [[nodiscard]] std::vector<CalibrationCase> quick_stnn_calibration();
 

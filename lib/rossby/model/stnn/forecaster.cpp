@@ -11,8 +11,8 @@
 namespace rossby {
 namespace {
 
-/// Dᵀ (D Dᵀ + λ I)⁻¹ for the listed rows of D (m, d): (d, listed). Cholesky; a relative ridge of 1e-9 stands
-/// in for λ = 0 where D Dᵀ is singular.
+/// Returns Dᵀ (D Dᵀ + λ I)⁻¹ (d, listed) for the listed rows of D (m, d). Uses Cholesky; if λ = 0 and D Dᵀ is
+/// singular, a relative ridge of 1e-9 replaces λ.
 std::vector<double> gain(const std::vector<double>& decoder, Index d, const std::vector<Index>& listed,
                          double lambda) {
   const auto m = static_cast<Index>(listed.size());
@@ -52,21 +52,22 @@ std::vector<double> gain(const std::vector<double>& decoder, Index d, const std:
   return result;
 }
 
-/// Origins whose latents fill a cache line of a row of columns: they are written together.
+/// Returns the number of origins whose latents fill a cache line of a row of columns. They are written
+/// together.
 template <class T>
 Index lined_up(Index d, Index columns) {
   constexpr Index line = 64 / static_cast<Index>(sizeof(T));
   return std::clamp<Index>(line / d, 1, std::max<Index>(columns, 1));
 }
 
-/// Of the latents of one step that become a column, and of columns that become others.
+/// Cost of copying the latents of one step to a column, or columns to columns.
 template <class T>
 Cost moving_cost(Index values) {
   return {0, 2 * static_cast<double>(values) * static_cast<double>(sizeof(T))};
 }
 
-/// The step whose latents those of `step` are filtered from: one that is learned, or `at`, where they have
-/// got to; −1: there is none.
+/// Returns the step from which the latents of `step` are filtered: a learned one, or `at`, the present one;
+/// −1 if there is none.
 template <class T>
 Index start_of(Index step, Index at, const Stnn<T>& model, const std::vector<bool>& learned) {
   const auto is_learned = [&](Index t) {
@@ -114,8 +115,8 @@ void Forecaster<T>::correct(Index step, T* latents) const {
   [[maybe_unused]] const int threads = rows * m * d > parallel_values ? tape_->exec().threads : 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
   {
-    std::vector<Index> seen;                                    // features that were observed
-    std::vector<double> residual(static_cast<std::size_t>(m));  // what of them was not foreseen
+    std::vector<Index> seen;                                    // observed features
+    std::vector<double> residual(static_cast<std::size_t>(m));  // observation − prediction of these features
 #pragma omp for schedule(static)
     for (Index row = 0; row < rows; ++row) {
       T* const z = latents + row * d;
@@ -143,7 +144,7 @@ void Forecaster<T>::correct(Index step, T* latents) const {
   }
 }
 
-/// Values that lie on a device, or with the host (null).
+/// Copies values from a device, or from the host (null), to the host.
 template <class T>
 void Forecaster<T>::bring_home(std::span<T> home, const T* values, Device* from) const {
   if (!from) {
@@ -175,7 +176,7 @@ template <class T>
 void Forecaster<T>::latents_at(Index step) {
   const Index start = start_of(step, at_, *model_, learned_);
   if (start >= 0 && start != at_) {
-    Device* with = model_->factors().device;  // that trains them, if any: to forecast they need not be there
+    Device* with = model_->factors().device;  // may hold the latents; forecasts do not need them there
     bring_home(z_.host().span(), model_->latents(start, with), with);
     at_ = start;
   }
@@ -237,7 +238,7 @@ Index Forecaster<T>::filtered_steps(std::span<const Index> origins, const Stnn<T
   return steps;
 }
 
-/// Of one step: each feature against its prediction, and what that changes, in double.
+/// Cost of one step: compares each feature with its prediction and corrects the latents in double.
 template <class T>
 Cost Forecaster<T>::filter_cost(const Stnn<T>& model, Index rows) {
   const Index m = model.options().features, d = model.options().latent;

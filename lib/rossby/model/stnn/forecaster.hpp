@@ -10,46 +10,45 @@
 
 namespace rossby {
 
-/// Forecasts of an STNN from given origins, with Θ and W fixed and nothing used that lies behind an origin.
+/// Forecasts of an STNN from given origins. Θ and W are fixed, and no value after an origin is used.
 ///
-/// The latents at a training step are the learned ones. From there they are filtered forward, step by step,
-/// in closed form: with the prediction p = φ(g(context(z_{t−1}))), z_t = argmin |D z − x_t|² + λ |z − p|² = p
-/// + Dᵀ (D Dᵀ + λ I)⁻¹ (x_t − D p), features that are missing at t left out of D (all missing: z_t = p). λ =
-/// 0 takes the limit, the smallest correction that meets the observation.
+/// The latents at a training step are the learned ones. From there, they are filtered forward, step by step,
+/// in closed form. With the prediction p = φ(g(context(z_{t−1}))), z_t = argmin |D z − x_t|² + λ |z − p|² = p
+/// + Dᵀ (D Dᵀ + λ I)⁻¹ (x_t − D p). Features that are missing at t are left out of D (all missing: z_t = p).
+/// λ = 0 takes the limit, the smallest correction that meets the observation.
 ///
-/// Relations and dynamics are applied where the tape's ops run, of a model that is there; the filter is the
-/// host's.
+/// Relations and dynamics run where the tape's ops run, and the model must be on the same device. The filter
+/// runs on the host.
 template <class T>
 class Forecaster {
  public:
-  /// Forecasts are made on `tape`, which it resets and outlives it. `series` is scaled as in training;
-  /// `learned[t]` says whether the latents of step t were trained. Steps before the first learned one start
-  /// from p = 0.
-  /// `together`: origins that are rolled forward at once, at most.
+  /// Forecasts use and reset `tape`, which must outlive this object. `series` is scaled as in training;
+  /// `learned[t]` is true if the latents of step t were trained. Steps before the first learned one start
+  /// from p = 0. `together`: largest number of origins that are rolled forward at once.
   Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, std::vector<bool> learned,
              double filter_lambda, Index together = most_together);
   static constexpr Index most_together = 64;  // bounds memory, still one pass over W for many
 
-  /// Called with the index of the first origin of a group, the horizon h = 1, 2, … and the scaled predictions
-  /// (rows, origins of the group, m) for steps origin + h, in memory of the host.
+  /// Receives the index of the first origin of a group, the horizon h = 1, 2, … and the scaled predictions
+  /// (rows, origins of the group, m) for steps origin + h, in host memory.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
 
-  /// Forecasts `horizons` steps from each origin (ascending). Origins are rolled forward together in groups,
-  /// one pass over W a group and horizon. The model may have been trained since the last run. Collective.
+  /// Forecasts `horizons` steps from each origin (ascending). Groups of origins are rolled forward with one
+  /// pass over W per group and horizon. The model may be trained between two runs. Collective.
   void run(std::span<const Index> origins, Index horizons, const Visit& visit);
 
-  /// Forecasts of which one call of each kind is made.
+  /// Forecasts to be traced by one call of each kind.
   struct Traced {
-    Index origins = 0, horizons = 0;  // of each
-    Index filtered = 0;               // steps over which latents are filtered, all in all
+    Index origins = 0, horizons = 0;  // horizons of each origin
+    Index filtered = 0;               // total number of steps over which latents are filtered
     Index together = most_together;
   };
-  /// Called after each of them with how many like it the forecasts take, and with the predictions of one
-  /// horizon (none of a step that is filtered).
+  /// Called after each call with the number of such calls in the forecasts, and with the predictions of one
+  /// horizon (none for a filter step).
   using Made = std::function<void(Index times, NodeView<const T> predictions)>;
-  /// Makes them over a device of addresses alone. Collective.
+  /// Traces the calls on a device that holds no memory. Collective.
   static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, const Traced& forecasts, const Made& made);
-  /// Steps over which latents are filtered for forecasts from `origins` (ascending).
+  /// Returns the number of steps over which latents are filtered for forecasts from `origins` (ascending).
   [[nodiscard]] static Index filtered_steps(std::span<const Index> origins, const Stnn<T>& model,
                                             const std::vector<bool>& learned);
 
@@ -74,9 +73,9 @@ class Forecaster {
   std::vector<double> gain_;     // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
   Index at_ = -2;                // step of z_; −2: none
   Twin<T> z_;                    // (rows, d)
-  Buffer<T> lined_up_;           // (origins, rows, d): the last few that are not among the columns yet
+  Buffer<T> lined_up_;           // (origins, rows, d): the latest latents, not yet among the columns
   Twin<T> columns_;              // (rows, group, d)
-  Buffer<T> home_;               // predictions that a device made
+  Buffer<T> home_;               // predictions copied from a device
 };
 
 }  // namespace rossby

@@ -31,7 +31,7 @@ LearnedRelation low_rank(const RelationTerm<T>& term, Index nodes) {
   return relation;
 }
 
-/// Relation k of a dense term.
+/// Returns relation k of a dense term.
 template <class T>
 LearnedRelation dense(const RelationTerm<T>& term, int k, const std::string& name) {
   const Parameter<T>& weight = *term.weight;

@@ -170,7 +170,7 @@ void Relations<T>::finish(Exchange& exchange, Reducer& reducer) {
     blocks_.push_back(std::make_unique<CsrBlock>(localise(*edges_[i], *partition_, part_, list)));
     release(blocks_.back()->value);  // the term holds the weights in its own precision
     bank_.terms[i].sparse = blocks_.back().get();
-    // The pattern of learned weights is their place in checkpoints; nothing else is asked for again.
+    // Learned weights keep their pattern for checkpoints; the rest is not needed again.
     release(edges_[i]->value);
     edges_[i]->ptr.shrink_to_fit();
     edges_[i]->column.shrink_to_fit();

@@ -17,7 +17,7 @@
 namespace rossby {
 namespace {
 
-/// A batch's steps as rows of the series.
+/// Returns a batch's steps as rows of the series.
 template <class T>
 std::span<const Index> series_steps(Tape<T>& tape, const Batch& batch, const Series& series) {
   const auto places = tape.arena().template take<Index>(std::ssize(batch.times));
@@ -25,7 +25,7 @@ std::span<const Index> series_steps(Tape<T>& tape, const Batch& batch, const Ser
   return places;
 }
 
-/// The targets x at a batch's steps or pairs, packed (rows, B, m).
+/// Returns the targets x at a batch's steps or pairs, packed (rows, B, m).
 template <class T>
 NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Series& series) {
   const Index m = series.features;
@@ -45,7 +45,7 @@ NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Se
   return out;
 }
 
-/// 1 / count; 0 for an empty batch.
+/// Returns 1 / count; 0 for an empty batch.
 double inverse(double count) {
   return count > 0 ? 1.0 / count : 0.0;
 }
@@ -113,7 +113,7 @@ Var<T> Stnn<T>::embed(Tape<T>& tape, const Batch& batch, std::span<const Index> 
                                     : embed_columns(tape, *factors_, places));
 }
 
-/// The latents of sources_, the first of which another group may hold.
+/// Returns the latents of sources_. Another group may hold the first one.
 template <class T>
 Var<T> Stnn<T>::embed_sources(Tape<T>& tape, const Batch& batch) {
   const std::span<const Index> sources(sources_);
@@ -156,7 +156,7 @@ Var<T> Stnn<T>::decode(Tape<T>& tape, const Var<T>& z) {
   return block.hands_on(linear<T>(tape, z, *decoder_, nullptr));
 }
 
-/// All of the dynamics but the activation around them.
+/// Computes the layers of the dynamics that follow the first one, without the outer activation.
 template <class T>
 Var<T> Stnn<T>::finish_layers(Tape<T>& tape, Var<T> h, const Random* dropout_random,
                               std::span<const Index> row_keys, std::span<const Index> col_keys) {
@@ -200,7 +200,7 @@ void Stnn<T>::train_relations(const Block<T>& block) const {
   for (const auto& parameter : relations_->parameters()) block.trains(parameter.get());
 }
 
-/// What the dynamics make of the sources, without the activation.
+/// Returns the dynamics of the sources, without the activation.
 template <class T>
 Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Index> sources, const Var<T>& z,
                           Index step) {
@@ -245,8 +245,8 @@ void Stnn<T>::decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, c
                        losses.add("decoder", scale));
 }
 
-/// Whether a pass that has nothing else to do with the latents at its steps reads them and adds their
-/// gradients in the pass over memory that makes its loss.
+/// True if a pass uses the latents at its steps only for its loss. One pass over memory then reads them,
+/// computes the loss and adds their gradients.
 template <class T>
 bool Stnn<T>::in_one_pass(const Tape<T>& tape, const Batch& batch) const {
   const bool decoder = batch.pass == Pass::decoder;
@@ -258,7 +258,7 @@ bool Stnn<T>::in_one_pass(const Tape<T>& tape, const Batch& batch) const {
                  : table_losses_fit(tape, std::ssize(batch.times) * d);
 }
 
-/// The latents at a batch's steps, as losses in one pass read them. Returns where they lie.
+/// Registers the latents at a batch's steps for losses in one pass. Returns their places.
 template <class T>
 std::span<const Index> Stnn<T>::rows_in_place(Tape<T>& tape, const Batch& batch) {
   const Block<T> block(tape, "latents");
@@ -289,11 +289,11 @@ void Stnn<T>::relation_loss(Tape<T>& tape, Losses& losses) {
   const double n = static_cast<double>(bank.nodes);
   const double scale = options_.l1_rel / (n * n * static_cast<double>(bank.relations() + 1));
   double* sum = losses.add("l1_rel", scale);
-  // Gradients of all time groups are summed: one of them adds the penalty's. Updates in backward are made by
-  // every group alike.
+  // Gradients are summed over time groups, so one group adds the penalty's. Updates in backward are the same
+  // in every group.
   const bool counts = options_.group == 0;
   double counted_elsewhere = 0;
-  if (counts) *sum += static_cast<double>(bank.rows);  // the identity's ones
+  if (counts) *sum += static_cast<double>(bank.rows);  // the ones of the identity
   for (const auto& term : bank.terms)
     if (term.weight) {
       if (counts || term.weight->sink) clamp_l1(tape, *term.weight, scale, counts ? sum : &counted_elsewhere);
@@ -308,7 +308,7 @@ void Stnn<T>::dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const I
   sources_.assign(times.begin(), times.end());
   for (Index& t : sources_) --t;
   const double mean = inverse(batch.targets * static_cast<double>(options_.latent));
-  // Pairs read the table in place: their own source latents are needed for the l2 term only.
+  // Pairs read the table in place. They need their own source latents only for the l2 term.
   const bool needs_source = !batch.pairs || options_.l2_z > 0;
   Var<T> source;
   if (needs_source) source = embed_sources(tape, batch);
@@ -351,10 +351,10 @@ void Stnn<T>::losses(Tape<T>& tape, const Batch& batch, const Series& series, In
     decoder_loss(tape, batch, drop_z(tape, z, batch, times, step, 0), series, losses);
   if (batch.pass == Pass::decoder) return;
   if (batch.pass == Pass::dynamics) return dynamics_loss(tape, batch, times, &z, step, losses);
-  // A joint slab may hold steps without a predecessor in training: they have no dynamics loss.
+  // A joint slab may hold steps without a predecessor in training; they have no dynamics loss.
   if (batch.predicted_times.size() == times.size() && batch.targets > 0)
     return dynamics_loss(tape, batch, times, &z, step, losses);
-  // Where other groups have such steps this one takes part without columns.
+  // If other groups have such steps, this one takes part without columns.
   targets_ = batch.predicted_times;
   if (batch.targets <= 0) return;
   const Var<T> of_targets = embed(tape, batch, targets_);

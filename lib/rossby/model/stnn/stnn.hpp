@@ -23,8 +23,8 @@ enum class LatentActivation { identity, tanh };
 /// Shape and loss weights of an STNN; keys model.* of the configuration.
 struct StnnOptions {
   Index steps = 0;     // T: latents exist for steps 0…T−1 of the series
-  StepRange held;      // on a process grid: those of this time group; empty: all
-  int group = 0;       // of it
+  StepRange held;      // on a process grid: steps of this time group; empty: all
+  int group = 0;       // index of the time group
   Index features = 1;  // m
   Index latent = 1;    // d
   int layers = 1;      // of the dynamics
@@ -38,21 +38,21 @@ struct StnnOptions {
   double dropout_dynamics = 0;
 };
 
-/// Of each value (row, feature): the last observed one of the groups before this one and the first of those
-/// behind it, NaN where there is none. Empty where there are no such groups.
+/// For each value (row, feature): the last observed value in earlier groups and the first one in later
+/// groups. NaN if there is none. Empty if there are no such groups.
 struct ObservedAround {
   std::vector<float> before = {};
   std::vector<float> behind = {};
 };
 
-/// How an STNN begins.
+/// Start values of an STNN.
 struct StnnStart {
   std::uint64_t seed = 1;
   double z_range = 0.1;
   const Series* data =
-      nullptr;  // Z starts at the data (missing: the last value before, or the first after); null: uniform
+      nullptr;  // Z starts at the data (missing: last value before, else first after); null: uniform
   ObservedAround around = {};      // data, on a process grid
-  std::vector<bool> learned = {};  // data: steps of it whose values count, the others are missing; empty: all
+  std::vector<bool> learned = {};  // steps of the data to use; the others count as missing; empty: all
   bool persistence = false;  // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
 };
 
@@ -65,44 +65,44 @@ struct StnnStart {
 ///     mean |W̃|
 ///
 /// Parameters: factors (T, n, d), decoder_weight (m, d), dynamics<l>_weight (out, in), dynamics<l>_bias
-/// (out), and those of the relations. The model is forward code over ops: it does not know how many ranks
-/// there are. On a process grid a time group has the factors of its steps, and borrows the step before them
-/// where a batch asks for it; all other parameters are held by every group.
+/// (out), and those of the relations. The model is forward code over ops and does not depend on the number of
+/// ranks. On a process grid, a time group has the factors of its steps and borrows the step before them if a
+/// batch needs it. Every group holds all other parameters.
 template <class T>
 class Stnn {
  public:
-  /// `rows` are the global rows that this rank owns, in local order; they key the random numbers. `link`
-  /// leads to the other time groups; null where there are none.
+  /// `rows` are the global rows that this rank owns, in local order; they seed the random numbers. `link`
+  /// connects to the other time groups; null if there are none.
   Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations, std::vector<GlobalRow> rows,
        RowLink* link = nullptr);
 
-  /// Sets every parameter's start as a function of seed and global indices.
+  /// Sets every parameter's start value as a function of seed and global indices.
   void start(const StnnStart& start);
 
-  /// Records the losses of a batch. `step` counts optimiser steps and keys dropout. Collective.
+  /// Records the losses of a batch. `step` counts optimiser steps and seeds dropout. Collective.
   void losses(Tape<T>& tape, const Batch& batch, const Series& series, Index step, Losses& losses);
 
-  /// φ(g(context(z))) for z (rows, B, d). Collective.
+  /// Returns φ(g(context(z))) for z (rows, B, d). Collective.
   [[nodiscard]] Var<T> advance(Tape<T>& tape, const Var<T>& z);
 
-  /// D z: (rows, B, d) → (rows, B, m).
+  /// Returns D z: (rows, B, d) → (rows, B, m).
   [[nodiscard]] Var<T> decode(Tape<T>& tape, const Var<T>& z);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const { return all_; }
   [[nodiscard]] Parameter<T>& parameter(std::string_view name) const;
   [[nodiscard]] Parameter<T>& factors() { return *factors_; }
   [[nodiscard]] const Parameter<T>& factors() const { return *factors_; }
-  /// D (m, d); empty where the decoder is the identity.
+  /// D (m, d); null if the decoder is the identity.
   [[nodiscard]] Parameter<T>* decoder() const { return decoder_.get(); }
   [[nodiscard]] const StnnOptions& options() const { return options_; }
-  /// The latents (rows, d) of a step that this group holds, for kernels of `on` (null: of the host).
+  /// Returns the latents (rows, d) of a step that this group holds, for kernels of `on` (null: the host).
   [[nodiscard]] const T* latents(Index step, const Device* on = nullptr) const {
     require(options_.held.contains(step), "latents that this group holds");
     return factors_->data(on) + (step - options_.held.first) * factors_->shape[1] * factors_->shape[2];
   }
   [[nodiscard]] const Relations<T>& relations() const { return *relations_; }
   [[nodiscard]] std::span<const GlobalRow> rows() const { return rows_; }
-  /// Memory of its lists by node.
+  /// Returns the memory of the lists by node, in bytes.
   [[nodiscard]] std::size_t list_bytes() const {
     const bool drops = options_.dropout_z > 0 || options_.dropout_dynamics > 0;
     return rows_.size() * (sizeof(GlobalRow) + (drops ? sizeof(Index) : 0)) + relations_->list_bytes();
@@ -111,7 +111,7 @@ class Stnn {
  private:
   void decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, const Series& series, Losses& losses);
   void decoder_loss_in_one_pass(Tape<T>& tape, const Batch& batch, const Series& series, Losses& losses);
-  /// Without a target (null) the loss reads the latents where they lie (in_one_pass).
+  /// If `target` is null, the loss reads the latents in place (in_one_pass).
   void dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const Index> times, const Var<T>* target,
                      Index step, Losses& losses);
   void relation_loss(Tape<T>& tape, Losses& losses);
@@ -136,7 +136,7 @@ class Stnn {
   RowLink* link_;
   std::unique_ptr<Parameter<T>> factors_;
   std::unique_ptr<Parameter<T>> decoder_;
-  std::vector<std::unique_ptr<Parameter<T>>> weights_;  // of the dynamics, layer by layer
+  std::vector<std::unique_ptr<Parameter<T>>> weights_;  // of the dynamics, by layer
   std::vector<std::unique_ptr<Parameter<T>>> biases_;
   std::vector<std::string> layer_names_;
   std::vector<Parameter<T>*> all_;

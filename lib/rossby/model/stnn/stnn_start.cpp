@@ -6,7 +6,7 @@
 namespace rossby {
 namespace {
 
-/// Uniform in ±bound, keyed by the element: the same on every rank.
+/// Sets uniform values in ±bound, seeded by the element: the same on every rank.
 template <class T>
 void uniform(Parameter<T>& parameter, std::uint64_t seed, double bound) {
   const Random random(seed, "init." + parameter.name);
@@ -25,8 +25,9 @@ void each_row_value(Parameter<T>& parameter, std::span<const GlobalRow> rows, co
             draw(t, static_cast<std::uint64_t>(rows[static_cast<std::size_t>(i)].value * inner + f)));
 }
 
-/// Dynamics that repeat their input: the identity block is 1, relations start without influence. Low-rank
-/// blocks start at 1, since U = 0 already mutes them and a zero block would leave both without gradient.
+/// Makes the dynamics repeat their input: the identity block is 1, and relations start without influence.
+/// Low-rank blocks start at 1: U = 0 already removes their influence, and a zero block would leave both
+/// without gradient.
 template <class T>
 void persistence(Parameter<T>& weight, Parameter<T>& bias, const RelationBank<T>& bank, Index d) {
   std::fill(weight.value.begin(), weight.value.end(), T(0));
@@ -42,7 +43,8 @@ void persistence(Parameter<T>& weight, Parameter<T>& bias, const RelationBank<T>
   }
 }
 
-/// Z = x; a missing value is the node's last observed one before it, or the first one after it, or 0.
+/// Sets Z = x. A missing value becomes the node's last observed value before it, else the first one after it,
+/// else 0.
 template <class T>
 void start_at_data(Parameter<T>& z, const StnnStart& start, Index first) {
   const Index steps = z.shape[0], width = z.shape[1] * z.shape[2];

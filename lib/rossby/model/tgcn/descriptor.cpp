@@ -11,7 +11,7 @@ namespace {
 
 struct Settings {
   Index units = 64;
-  // Read to be refused: they would stay in a run's configuration as if they did something.
+  // These keys are read to be rejected; otherwise a run's configuration would show them without effect.
   Index layers = 1;
   double sampling_decay = 0;
 };
@@ -29,7 +29,7 @@ class TemporalGcn final : public WindowArchitectureOf<TemporalGcn> {
 
   [[nodiscard]] std::string_view name() const override { return "tgcn"; }
   [[nodiscard]] double entry_cost(int relations) const override {
-    // As of a DCRNN of two steps both ways, by which rows have been balanced so far.
+    // Same as a DCRNN of two steps both ways, so that the balance of rows stays the same.
     constexpr double hops = 2;
     return 2 * hops / (3 * static_cast<double>(settings_.units) * (2 * relations * hops + 1));
   }

@@ -19,9 +19,9 @@ struct TgcnOptions {
 };
 
 /// Temporal graph convolutional network: Zhao et al., "T-GCN: a temporal graph convolutional network for
-/// traffic prediction", IEEE Trans. Intelligent Transportation Systems 21, 2020. One gated recurrent cell
-/// whose gates see their inputs through a graph convolution, and one dense layer from its last state to all
-/// output steps.
+/// traffic prediction", IEEE Trans. Intelligent Transportation Systems 21, 2020. The gates of one recurrent
+/// cell read their inputs through a graph convolution. One dense layer maps the last state to all output
+/// steps.
 ///
 ///     a     = (Â x) W_xᵀ + b,  a_r, a_u += (Â h) W_gᵀ      Â = D^{−1/2} (A + I) D^{−1/2}
 ///     r, u  = sigmoid(a_r, a_u)
@@ -31,20 +31,20 @@ struct TgcnOptions {
 /// Parameters: input_weight (3u, channels), rows r, u, c; gates_weight (2u, u); candidate_weight (u, u); bias
 /// (3u); projection_weight (outputs·features, u), output step slowest; projection_bias.
 ///
-/// Learned vectors e of the node and of the calendar at the step that is read are further inputs, which the
-/// graph does not mix: a += W_e e, W_e being embedding_weight (3u, width of e).
+/// Learned vectors e of the node and of the calendar at the step that is read are further inputs without
+/// graph convolution: a += W_e e, where W_e is embedding_weight (3u, width of e).
 template <class T>
 class Tgcn final : public WindowModel<T> {
  public:
-  /// `graph` has the one support Â; its plan is not used.
-  /// `rows`: global rows of the owned ones, if there are embeddings.
+  /// `graph` has the one support Â; its plan is not used. `rows`: global rows of the owned nodes, if there
+  /// are embeddings.
   Tgcn(const TgcnOptions& options, Diffusion<T> graph, const EmbeddingShape& embeddings = {},
        std::span<const Index> rows = {});
 
   [[nodiscard]] std::string_view name() const override { return "tgcn"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
-  /// Weights are uniform with variance 2 / (inputs + outputs) (Glorot, Bengio, AISTATS 2010); biases of the
-  /// gates are 1, others 0.
+  /// Sets uniform weights with variance 2 / (inputs + outputs) (Glorot, Bengio, AISTATS 2010), gate biases of
+  /// 1 and other biases of 0.
   void start(std::uint64_t seed) override;
   using WindowModel<T>::predict;
   void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
