@@ -13,14 +13,14 @@ Traffic minus(Traffic a, const Traffic& b) {
   return a;
 }
 
-/// What steps send but for what they bring, by the sizes of their batches and by what is drawn.
+/// Traffic of steps without the time steps they bring, by the sizes of their batches and their random flags.
 template <class T>
 class StepTraffic {
  public:
   StepTraffic(Task<T>& task, Walk<T>& walk, const EpochTrafficOptions& options)
       : task_(&task), walk_(&walk), options_(&options) {}
 
-  /// A step with batch `index` of the epoch under way.
+  /// Returns the traffic of a step with batch `index` of the current epoch.
   Traffic of(Index index, const std::vector<bool>& drawn) {
     const std::vector<Index> sizes = task_->sizes(index);
     const Traffic plain = traced(index, sizes, drawn.size(), none);
@@ -39,7 +39,7 @@ class StepTraffic {
     std::vector<bool> drawn(flags, false);
     if (flag != none) drawn[flag] = true;
     task_->fix_drawn(std::move(drawn));
-    if (known_.size() == 1) walk_->run(index);  // what a first step alone does
+    if (known_.size() == 1) walk_->run(index);  // runs once what only a first step does
     const Traffic before = steps_alone();
     walk_->run(index);
     return place->second = minus(steps_alone(), before);
@@ -60,7 +60,7 @@ std::vector<EpochTraffic> trace_epochs(Task<T>& task, Optimiser<T>& optimiser, R
                                        const EpochTrafficOptions& options) {
   Tape<T> tape(exec);
   Step<T> step(task.parameters(), optimiser, reducer, clip, groups);
-  step.allow_ahead();  // as the training does
+  step.allow_ahead();  // as in training
   Walk<T> walk(task, step, tape, optimiser);
   StepTraffic<T> steps(task, walk, options);
   std::vector<EpochTraffic> epochs;

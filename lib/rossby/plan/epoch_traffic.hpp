@@ -8,14 +8,15 @@
 namespace rossby {
 
 struct EpochTrafficOptions {
-  std::function<Traffic()> sent;     // so far, by this rank
-  std::function<Traffic()> brought;  // of it: time steps of other groups
+  std::function<Traffic()> sent;     // total, by this rank
+  std::function<Traffic()> brought;  // part of it: time steps of other groups
   Index epochs = 1;
 };
 
-/// What this rank sends in each of the first epochs of a training. Where a task tells sizes of its batches,
-/// one batch of each is traced, with nothing drawn and with each flag alone; what a batch brings is counted
-/// batch by batch. Otherwise all epochs are taken to be as the one that `traced` tells of; empty where that
+/// Returns what this rank sends in each of the first epochs of a training. If a task knows the sizes of its
+/// batches, one batch of each size is traced, without random flags and with each flag alone. The traffic of
+/// time steps that a batch brings is counted batch by batch. Otherwise, all epochs equal the one in `traced`;
+/// the result is empty if `traced` is no whole epoch. Computes nothing, as in trace_ops. Collective.
 /// is not whole. Nothing is computed, as in trace_ops. Collective.
 template <class T>
 [[nodiscard]] std::vector<EpochTraffic> trace_epochs(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer,

@@ -14,9 +14,8 @@
 
 namespace rossby {
 
-/// The time of an op as a polynomial of its size: a + b·flops + c·bytes, none of them negative, by least
-/// squares of relative errors (the layer-time models of the literature: Qi et al., "Paleo", ICLR 2017; Cai et
-/// al., "NeuralPower", ACML 2017).
+/// The time of an op as a polynomial of its size: a + b·flops + c·bytes with coefficients ≥ 0, fitted by
+/// least squares of relative errors (Qi et al., "Paleo", ICLR 2017; Cai et al., "NeuralPower", ACML 2017).
 struct OpModel {
   double constant = 0;  // s
   double per_flop = 0;  // s
@@ -27,18 +26,18 @@ struct OpModel {
   }
 };
 
-/// Fits one to samples of one op and direction; zero for none.
+/// Fits a model to samples of one op and direction; returns zero if there are none.
 [[nodiscard]] OpModel fit(const std::vector<const OpSample*>& samples);
 
 /// An op and its direction.
 using OpKey = std::pair<std::string, bool>;
 
-/// What of a call is timed: what the host takes to compute it; what a device takes; what the host takes to
-/// enqueue it for a device.
+/// The timed part of a call: the host's computation, a device's computation, or the host's time to enqueue it
+/// for a device.
 enum class Timed { host, device, launches };
 
-/// What was measured of the ops of trainings of one precision under `ranks` ranks of `threads` threads on a
-/// host, and what is fitted to it. Whatever the threads, of a device.
+/// Measurements of ops in trainings of one precision with `ranks` ranks of `threads` threads on a host, and
+/// the models fitted to them. The threads do not matter for a device.
 class OpFits {
  public:
   OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
@@ -46,32 +45,32 @@ class OpFits {
   OpFits(const OpFits&) = delete;
   OpFits& operator=(const OpFits&) = delete;
 
-  /// A call, in lengths over which calls stop being alike.
+  /// A call, in units of length beyond which calls are no longer similar.
   using Point = std::array<double, 9>;
   struct OfOp {
     std::vector<const OpSample*> samples;
     OpModel model;
     std::vector<Point> points;
-    std::vector<double> rest;  // logarithms of time over model
-    /// Seconds by the model, never 0.
+    std::vector<double> rest;  // log(time / model)
+    /// Returns the model's seconds, never 0.
     [[nodiscard]] double expected(const Cost& cost) const;
   };
-  /// Null for what was never measured.
+  /// Returns null if the op was never measured.
   [[nodiscard]] const OfOp* of(const OpKey& key) const;
-  /// What an op's bytes take at the machine's bandwidth, or its flops at its rate of products, whichever is
-  /// longer; to enqueue it, what the median call takes.
+  /// Returns the longer of the op's bytes at the machine's bandwidth and its flops at its rate of products;
+  /// for enqueuing, the time of the median call.
   [[nodiscard]] double unmeasured_seconds(const Cost& cost) const {
     return std::max({bandwidth_ > 0 ? cost.bytes / bandwidth_ : 0,
                      product_rate_ > 0 ? cost.flops / product_rate_ : 0, usual_});
   }
-  /// Whether that says anything.
+  /// True if unmeasured_seconds has a rate to use.
   [[nodiscard]] bool knows_unmeasured() const { return bandwidth_ > 0 || product_rate_ > 0 || usual_ > 0; }
-  /// What a call of `seconds` takes on the machine that is asked about (MachineProfile::faster).
+  /// Returns the time of a call of `seconds` on the projected machine (MachineProfile::faster).
   [[nodiscard]] double projected(double seconds, const Cost& cost) const;
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
 
  private:
-  double bandwidth_ = 0;     // bytes/s of a rank, of the machine that is asked about
+  double bandwidth_ = 0;     // bytes/s of a rank, on the projected machine
   double product_rate_ = 0;  // flop/s of a rank
   double usual_ = 0;         // seconds to enqueue a call
   FasterBy faster_;
@@ -79,45 +78,47 @@ class OpFits {
   std::map<OpKey, OfOp> by_op_;
 };
 
-/// By precision, ranks on a host, threads and what is timed, for predictions of one profile to share.
+/// Fits by precision, ranks on a host, threads and timed part. Predictions from one profile share them.
 using OpFitsOfMachine = std::map<std::tuple<std::string, int, int, Timed>, std::shared_ptr<OpFits>>;
 
-/// A machine's measurements, and what predictions from them have fitted so far.
+/// A machine's measurements, and the fits that predictions have made from them so far.
 struct MeasuredMachine {
   MachineProfile profile;
   mutable OpFitsOfMachine fits = {};
 };
 
-/// What calls of ops take where `ranks` of `threads` threads run on a host. A call that was measured is
-/// answered with its measurement. Others take what the op's polynomial says (OpModel), times by how much the
-/// nearest measured calls are off it: the mean of logarithms, weighted by the inverse fourth power of their
-/// distance (Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968). A
-/// call is a point: its flops and bytes for each value that it makes (all of them where it makes none), the
-/// bytes that the step around it touches (which cache holds its operands), rows and widths of the value, and
-/// how those widths and the inner one of a product fill vectors; all as powers of two.
+/// Predicts the time of calls of ops if `ranks` of `threads` threads run on a host. A measured call returns
+/// its measurement. For another call, the op's polynomial (OpModel) is multiplied by a correction: the ratio
+/// of measurement to polynomial at the nearest measured calls. It is the mean of logarithms, weighted by the
+/// inverse fourth power of distance (Shepard, "A two-dimensional interpolation function for
+/// irregularly-spaced data", ACM 1968).
+///
+/// The coordinates of a call are powers of two of these values: its flops and bytes per output value (in
+/// total if it has no output), the bytes that the surrounding step touches (which cache holds its operands),
+/// rows and widths of the output, and how well the widths and the inner one of a product fill vectors.
 class OpTimes {
  public:
-  /// `shared`: where fits are kept that others may have made already; null: this makes its own.
+  /// `shared`: fits that other objects may have made already; null: this object makes its own.
   OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
           OpFitsOfMachine* shared = nullptr, Timed what = Timed::host);
 
   struct Answer {
     double seconds = 0;
-    double distance = 0;  // to the nearest sample; from 1 on they say little; infinite: never measured
+    double distance = 0;  // to the nearest sample; from 1 on, samples say little; infinite: never measured
     double doubt = 0;     // standard deviation of the logarithm of `seconds`
-    bool moves = true;    // chunks of streamed relations, in the samples as in the call
-    bool known = true;    // false: no rate says what a call takes that was never measured
+    bool moves = true;    // the samples move chunks of streamed relations as the call does
+    bool known = true;    // false: no rate predicts a call that was never measured
   };
-  /// Of one call.
+  /// Returns the time of one call.
   [[nodiscard]] Answer seconds(const TracedOp& op) const;
-  /// How far the nearest sample is of those of its number of ranks; 0: its training was measured.
+  /// Returns the distance of the nearest sample with the same number of ranks; 0: its training was measured.
   [[nodiscard]] double distance(const TracedOp& op) const;
 
-  /// Ranks and threads of the samples that answer: those asked for where they were measured, else the most
-  /// that were measured below, or the fewest above.
+  /// Return the ranks and threads of the samples in use: the requested ones if measured, else the largest
+  /// measured number below, else the smallest above.
   [[nodiscard]] int ranks() const { return ranks_; }
-  /// Factor on all samples: ranks asked for over those that were measured, where all cores (of a device's
-  /// times, all devices) were taken then.
+  /// Returns a factor on all samples: requested over measured ranks, if the measured ones used all cores (for
+  /// device times, all devices).
   [[nodiscard]] double crowding() const { return crowding_; }
 
  private:
@@ -131,8 +132,7 @@ class OpTimes {
   int ranks_ = 1;
   double crowding_ = 1;
   Source source_;
-  Source
-      fuller_;  // of other ranks, with many more samples, for calls that `source_` has nothing near; or null
+  Source fuller_;  // of other ranks, with many more samples, for calls far from all of `source_`; or null
 };
 
 }  // namespace rossby

@@ -15,7 +15,7 @@ Timeline timeline_of(const StepOps& stage, const MachineProfile& profile, const 
   if (step.legs.empty()) return {};
   std::vector<double> seconds;  // of one call of each op
   for (const TracedOp& op : step.ops) {
-    // What is handed over is in the leg that ends with it; what is beside the ops follows backward.
+    // A hand-over counts in the leg that ends with it. Work beside the ops follows backward.
     const bool apart = op.beside || op.name == "hand_over" || op.name == "take_over";
     seconds.push_back(apart ? 0
                             : times.seconds(op).seconds + message_seconds(profile, message_round_of(op),
@@ -36,11 +36,11 @@ Timeline timeline_of(const StepOps& stage, const MachineProfile& profile, const 
 
 std::vector<double> pipeline_waits(const std::vector<Timeline>& stages) {
   struct Clock {
-    std::size_t next = 0;  // leg
+    std::size_t next = 0;  // index of the next leg
     double now = 0, busy = 0;
   };
   std::vector<Clock> clocks(stages.size());
-  std::map<std::pair<int, int>, std::deque<double>> on_the_way;  // by sender and receiver: when it is there
+  std::map<std::pair<int, int>, std::deque<double>> on_the_way;  // by sender and receiver: times of arrival
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t s = 0; s < stages.size(); ++s)

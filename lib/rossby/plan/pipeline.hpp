@@ -8,23 +8,23 @@
 
 namespace rossby {
 
-/// What a stage of a pipeline does until it hands something over or has taken something over.
+/// The work of a pipeline's stage up to the next message that it sends or receives.
 struct Leg {
-  double seconds = 0;          // of its own work, before that
-  int peer = -1;               // the other stage; -1: nothing moves, the step ends
-  bool sends = false;          // or receives
-  double message_seconds = 0;  // of what it sends
+  double seconds = 0;          // of its own work before the message
+  int peer = -1;               // the other stage; −1: no message, the step ends
+  bool sends = false;          // false: receives
+  double message_seconds = 0;  // of a message that it sends
 };
 /// A step, forward and backward, in order.
 using Timeline = std::vector<Leg>;
 
-/// The step of a stage that was traced, without what follows backward; empty where nothing was handed over.
+/// Returns the step of a traced stage, without the work after backward; empty if it has no hand-over.
 [[nodiscard]] Timeline timeline_of(const StepOps& stage, const MachineProfile& profile, const OpTimes& times,
                                    const Place& place);
 
-/// What each stage waits for the others, in seconds a step: nobody goes on to the sum over ranks before all
-/// stages are done. Stages take turns as their timelines say: one that receives waits for its sender. Throws
-/// BugError where they wait for each other for ever.
+/// Returns the time that each stage waits for the others, in seconds per step. No stage starts the sum over
+/// ranks before all stages are done. A stage that receives waits for its sender, in the order of the
+/// timelines. Throws BugError if stages wait for each other forever.
 [[nodiscard]] std::vector<double> pipeline_waits(const std::vector<Timeline>& stages);
 
 }  // namespace rossby

@@ -12,7 +12,7 @@
 namespace rossby {
 namespace {
 
-// Widest vectors of this processor: in caches narrow ones would be the limit.
+// Use the widest vectors of this processor: narrow ones would limit the rate in caches.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define ROSSBY_WIDEST __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
@@ -28,7 +28,7 @@ ROSSBY_WIDEST void update(float* y, float s, Index size) {
   for (Index i = 0; i < size; ++i) y[i] *= s;
 }
 
-/// Sums in 64 lanes; x holds them.
+/// Sums y in 64 lanes and stores the sums in x.
 ROSSBY_WIDEST void read(float* x, const float* y, Index size) {
   constexpr Index lanes = 64;
   float sums[lanes] = {};
@@ -41,7 +41,7 @@ double bytes_per_element(Stream stream) {
   return stream == Stream::triad ? 12 : stream == Stream::read ? 4 : 8;
 }
 
-/// Arrays of one thread, made and touched by it, so that they lie near it.
+/// Arrays of one thread, allocated and touched by it, so that they lie in near memory.
 struct Streams {
   Buffer<float> x, y, z;
   void make(Stream stream, Index size) {
@@ -54,12 +54,12 @@ struct Streams {
     if (stream == Stream::triad) triad(x.data() + first, y.data() + first, z.data() + first, 0.5F, count);
     if (stream == Stream::read) read(x.data(), y.data() + first, count);
     if (stream == Stream::update) update(y.data() + first, 1.0F, count);
-    asm volatile("" ::: "memory");  // every pass is made
+    asm volatile("" ::: "memory");  // keeps every pass
   }
 };
 
-/// Runs `measure` on every thread at the same time, without barriers: a thread that other programs hold up
-/// does not hold up the others. Returns the sum of what the threads measured.
+/// Runs `measure` on all threads at once, without barriers, so that a thread delayed by other programs does
+/// not delay the others. Returns the sum of the threads' results.
 template <class Measure>
 double sum_over_threads(int threads, const Measure& measure) {
   double sum = 0;
@@ -79,8 +79,8 @@ double upper_decile(std::vector<double>& values) {
 double measure_stream(Stream stream, double bytes, int threads, double seconds) {
   const double element = stream == Stream::triad ? 12 : 4;
   const auto size = std::max<Index>(static_cast<Index>(bytes / (element * threads)), 64);
-  // Large arrays are timed piece by piece, so that a piece fits between two interruptions by other programs;
-  // pieces follow each other through the arrays, so none lies in a cache that the arrays do not fit.
+  // Large arrays are timed piece by piece, so that a piece fits between two interruptions by other programs.
+  // The pieces follow each other through the arrays, so no piece is still in a cache smaller than the arrays.
   const Index piece = std::min(size, Index{1} << 19);
   const int passes = std::max(1, static_cast<int>(2e6 / static_cast<double>(size)));
   const double moved = bytes_per_element(stream) * static_cast<double>(piece) * passes;

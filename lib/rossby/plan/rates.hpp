@@ -10,12 +10,14 @@ enum class Stream {
   update  // y = s·y, 8 bytes
 };
 
-/// Best rate of a stream over a working set of `bytes`, bytes a second, tried for `seconds` or a little
-/// longer: the upper decile of its pieces, each of which fits between two interruptions.
+/// Returns the best rate of a stream over a working set of `bytes`, in bytes per second, measured for
+/// `seconds` or a little longer. It is the upper decile of pieces, each short enough to fit between two
+/// interruptions.
 [[nodiscard]] double measure_stream(Stream stream, double bytes, int threads, double seconds);
-/// Largest SGEMM rate over square matrices of `size`, every thread multiplying its own, flops a second.
+/// Returns the largest SGEMM rate for square matrices of `size`, in flops per second; every thread has its
+/// own.
 [[nodiscard]] double measure_gemm(int size, int threads);
-/// The processor's name, or "unknown".
+/// Returns the processor's name, or "unknown".
 [[nodiscard]] std::string processor();
 
 }  // namespace rossby

@@ -11,7 +11,7 @@ namespace rossby {
 
 namespace {
 
-/// One step of each kind; returns their seconds.
+/// Runs one step of each kind and returns their total seconds.
 template <class T>
 double run_steps(Task<T>& task, Step<T>& step, Tape<T>& tape, Index& count) {
   Losses losses;
@@ -29,7 +29,7 @@ double run_steps(Task<T>& task, Step<T>& step, Tape<T>& tape, Index& count) {
   return seconds;
 }
 
-/// The repeat that took the median time, whole: medians of parts of different repeats would not add up.
+/// Keeps the whole repeat with the median time, because medians of parts of different repeats do not add up.
 void keep_median(StepGraph& graph, const std::vector<BlockTrace>& traces,
                  const std::vector<double>& seconds) {
   std::vector<std::size_t> order(seconds.size());

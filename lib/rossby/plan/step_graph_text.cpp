@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// 3 significant digits and a prefix: 1.23 G, 45.6 Mi.
+/// Returns a number with 3 significant digits and a prefix: 1.23 G, 45.6 Mi.
 std::string scaled(double value, double base, const char* const (&prefixes)[6]) {
   std::size_t k = 0;
   while (value >= 0.9995 * base && k + 1 < std::size(prefixes)) value /= base, ++k;
@@ -57,7 +57,7 @@ std::string time_line(const std::string& name, double forward, double backward, 
   return text + "\n";
 }
 
-/// Where the time of the steps goes.
+/// Returns the table of time by block.
 std::string times_of(const StepGraph& graph) {
   std::string text = fmt::format("\n{:<30}{:>12}{:>12}{:>8}{:>10}{:>10}\n", "block", "forward ms",
                                  "backward ms", "time%", "Gflop/s", "GB/s");
@@ -195,7 +195,7 @@ TracedBlock block_of(const Json& json) {
   return block;
 }
 
-/// Nodes and edges, named after the stage.
+/// Returns nodes and edges, named after the stage.
 std::string nodes_of(const StepGraph& graph) {
   std::string text;
   for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
@@ -209,7 +209,7 @@ std::string nodes_of(const StepGraph& graph) {
     if (graph.step_seconds > 0)
       label +=
           fmt::format("\\n{:.3g} + {:.3g} ms", 1e3 * block.forward_seconds, 1e3 * block.backward_seconds);
-    // White to orange: where the work is.
+    // White to orange, by share of the work.
     text += fmt::format("  s{}b{} [label=\"{}\", fillcolor=\"0.08 {:.3f} 1.0\"];\n", graph.stage, b, label,
                         0.7 * share(block, graph));
   }
@@ -219,15 +219,14 @@ std::string nodes_of(const StepGraph& graph) {
   return text;
 }
 
-/// The number of the stage's block of that name; the first one where there is none.
+/// Returns the index of the stage's block of that name; the first block if there is none.
 std::size_t block_named(const StepGraph& graph, std::string_view name) {
   for (std::size_t b = 0; b < graph.blocks.size(); ++b)
     if (graph.blocks[b].name == name) return b;
   return 0;
 }
 
-/// What goes from stage to stage: values from who hands them over to who takes them, and gradients the other
-/// way.
+/// Returns the edges between stages: values from sender to receiver, and gradients the other way.
 std::string between_stages(const std::vector<StepGraph>& stages) {
   std::string text;
   for (const StepGraph& from : stages)

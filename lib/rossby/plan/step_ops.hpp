@@ -8,77 +8,77 @@
 
 namespace rossby {
 
-/// What a rank, or several, send in an epoch, with what they send on the way to it from the one before.
+/// Traffic of one or several ranks in an epoch, including the traffic since the previous epoch.
 struct EpochTraffic {
   Index steps = 0;
   Traffic sent;
 };
 
-/// One step in the order in which it is made.
+/// One step in the order of execution.
 struct TracedStep {
   std::vector<TracedOp> ops;
-  std::vector<TracedLeg> legs;  // of these ops
+  std::vector<TracedLeg> legs;  // made from these ops
 };
 
-/// The calls that steps of a training make: of ops, forward and backward, and of what a step does beside them
-/// ("catch_up" of table rows, "clear_gradients", the "reduction" over ranks, the "optimiser").
+/// The calls that training steps make: ops, forward and backward, and the work beside them ("catch_up" of
+/// table rows, "clear_gradients", the "reduction" over ranks, the "optimiser").
 struct StepOps {
   std::vector<TracedOp> ops;
-  Index steps = 0;              // that made these calls
-  Index epoch_steps = 0;        // of a whole epoch
-  double activation_bytes = 0;  // most values, gradients and scratch of a step at once
-  double footprint = 0;  // bytes that steps touch: activations, parameters, their gradients and moments
-  std::vector<EpochTraffic> sent_epochs;  // of the first epochs, by this rank; none: all are as these steps
-  /// Resident memory that the host would take, where a device was traced over: of all arrays of the training
-  /// with the most that steps ever take, and (from who traces) of lists that its objects keep.
+  Index steps = 0;              // steps that made these calls
+  Index epoch_steps = 0;        // steps of a whole epoch
+  double activation_bytes = 0;  // peak of values, gradients and scratch in a step
+  double footprint = 0;         // bytes that steps touch: activations, parameters, gradients and moments
+  std::vector<EpochTraffic> sent_epochs;  // of the first epochs, by this rank; none: all equal these steps
+  /// Resident memory on the host if a device is traced: of all arrays of the training at the steps' peak, and
+  /// of lists that its objects keep (set by the caller).
   double array_bytes = 0, list_bytes = 0;
-  bool cuts_graph = false;    // whether its rows are a part of a graph that was cut (from who traces)
-  double streamed_bytes = 0;  // of relations and moments that would rest in files (from who traces)
-  double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow,
-                              // with what a validation takes
-  double device_bytes = 0;    // most that the device holds that was traced over
-  double device_waits = 0;    // of the host for the device, a step: at its end, or none where steps run ahead
-  Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
-  TracedStep in_order;  // of the longest run of batches, where stages hand something over
-  std::vector<double> step_seconds;  // of each step, where they were timed
-  std::vector<TracedOp> validation;  // calls of one, with the tables that are caught up for it where it is
-                                     // traced; where it is timed, of some forecasts
-  double validation_waits = 0;       // of the host for the device in it
+  bool cuts_graph = false;    // its rows are part of a cut graph (set by the caller)
+  double streamed_bytes = 0;  // relations and moments resting in files (set by the caller)
+  double settled_bytes =
+      0;  // part of array_bytes after the first steps, whose arenas still grow, including a validation
+  double device_bytes = 0;  // peak on the traced device
+  double device_waits = 0;  // host waits for the device per step: one at its end, or none if steps run ahead
+  Traffic sent;             // in these steps, by this rank, through all ports, if the trace has counters
+  TracedStep in_order;      // of the longest run of batches, if stages exchange values
+  std::vector<double> step_seconds;  // of each step, if timed
+  std::vector<TracedOp> validation;  // calls of one validation: traced ones include late updates of tables;
+                                     // timed ones cover some forecasts
+  double validation_waits = 0;       // host waits for the device in a validation
 };
 
-/// How long steps are followed.
+/// Extent of a trace.
 struct OpTraceOptions {
-  std::function<Traffic()> sent;  // so far, by this rank
-  bool validates = false;         // a validation is traced, too; memory counts what it takes
-  Index most_steps = 400;  // of an epoch that are traced, after as many that are not: an epoch in, tables are
-                           // behind as far as they will be for the rest of the training
+  std::function<Traffic()> sent;  // total, by this rank
+  bool validates = false;         // also trace a validation; memory then includes it
+  Index most_steps = 400;  // traced steps of an epoch, after as many untraced ones: after an epoch, tables
+                           // are as far behind as they ever get
 };
 
-/// Traces the steps of an epoch, over an idle device without computing. Where no parameter is a table, all
-/// batches of a run (Task::runs) cost the same: one of each is traced, and counted as often as an epoch has
-/// it.
-/// Collective.
+/// Traces the steps of an epoch over an idle device, without computing. If no parameter is a table, all
+/// batches of a run (Task::runs) cost the same: one batch of each run is traced and counted as often as it
+/// occurs in an epoch. Collective.
 template <class T>
 [[nodiscard]] StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,
                                 const Exec& exec, TimeGroups groups, const OpTraceOptions& options = {});
 
-/// What calls took: TracedOp::seconds is of all its calls, the median over repeats of one call times calls;
-/// so is, on a device, TracedOp::queue_seconds.
+/// Measured times of calls. TracedOp::seconds covers all calls of an op: the median over repeats of one
+/// call's time, times calls. The same holds for TracedOp::queue_seconds on a device.
 struct TimedOps {
   StepOps steps;
-  /// Of each op, of steps and of the validation: half the distance of the quartiles over the median, of a
-  /// device the queue's.
+  /// For each op of steps and of the validation: half the interquartile range over the median; on a device,
+  /// of the queue's times.
   std::vector<double> spread, validation_spread;
 };
 
-/// Whether all ranks make another step, or another repeat, of whether this one wants it; returns on all of
-/// them at once: ranks make the same steps at the same time, and disturb each other as in a training.
+/// Returns true on all ranks if they make another step or repeat; the argument is this rank's wish. Returns
+/// on all ranks at once, so that ranks make the same steps at the same time and disturb each other as in
+/// training.
 using GoOn = std::function<bool(bool mine)>;
 
-/// Computes and times steps for `seconds` or a little longer, three repeats or, where they take very long,
-/// one at least, that learn next to nothing (Walk); then a validation in the same way. Which they are depends
-/// on what `go_on` says alone. On a device repeats that time its queue, which is kept busy meanwhile, take
-/// turns with those that time the host, without marks in between.
+/// Runs and times steps that learn almost nothing (Walk) for `seconds` or a little longer: three repeats, or
+/// at least one if they are very long. Then times a validation in the same way. The calls depend only on the
+/// results of `go_on`. On a device, repeats that time its busy queue alternate with repeats that time the
+/// host, without marks in between.
 template <class T>
 [[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,
                                 const Exec& exec, double seconds, const GoOn& go_on);

@@ -6,16 +6,16 @@
 
 namespace rossby {
 
-/// Steps of a training that learns too slowly to change anything, one after the other, epoch by epoch. Its
-/// updates cost what they cost after many epochs: with a learning rate of zero missed ones would be replayed
-/// one by one, where a training takes them in hops. After each epoch all rows of tables are caught up, as a
-/// training does that looks at its validation after each.
+/// Runs training steps, epoch by epoch, with a learning rate too small to change anything. Updates cost as
+/// much as after many epochs. With a learning rate of zero, missed updates would be replayed one by one,
+/// while a training joins several. After each epoch, all late updates of tables are made, as in a training
+/// with a validation after each epoch.
 template <class T>
 class Walk {
  public:
   static constexpr double lr = 1e-12;
 
-  /// All outlive it.
+  /// All arguments must outlive this object.
   Walk(Task<T>& task, Step<T>& step, Tape<T>& tape, Optimiser<T>& optimiser)
       : task_(&task), step_(&step), tape_(&tape), optimiser_(&optimiser) {
     task.start_epoch(0);
@@ -28,7 +28,7 @@ class Walk {
     }
     run(batch_++);
   }
-  /// A batch of the epoch that was started last.
+  /// Runs a batch of the current epoch.
   void run(Index batch) {
     const auto record = [&](Index part) {
       if (part > 0) return task_->record_part(*tape_, part);
