@@ -7,7 +7,7 @@
 
 namespace rossby {
 
-/// Windows of numbers that are functions of step and place.
+/// Windows of values that are functions of step and place.
 class NoiseWindows final : public WindowSource<double> {
  public:
   NoiseWindows(Index rows, Index windows, Index channels, Index features)
@@ -36,7 +36,7 @@ class NoiseWindows final : public WindowSource<double> {
   Index rows_, windows_, channels_, features_;
 };
 
-/// The same at steps of a calendar.
+/// The same, at steps of a calendar.
 class DatedNoise final : public WindowSource<double> {
  public:
   DatedNoise(Index rows, Index windows, Index channels, Index features)
@@ -59,7 +59,7 @@ class DatedNoise final : public WindowSource<double> {
   [[nodiscard]] Index step() const override { return noise_.step(); }
   [[nodiscard]] Index key(Index b) const override { return noise_.key(b); }
 
-  /// Two windows share a time of day, none the day.
+  /// Both windows share a time of day, but not the day.
   static Index phase(CalendarTable table, Index b, Index t) {
     if (table == CalendarTable::time_of_day) return (t + b % 2) % 6;
     return (2 * b + t) % (table == CalendarTable::day_of_week ? 7 : 12);

@@ -11,8 +11,8 @@
 #include "rossby/relation/builders.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 
-// Learned vectors of nodes and times as further inputs of models whose inputs are channels of a step. Those
-// of an STID: test_stid.cpp. Over ranks: tests/mpi/test_window_ranks.cpp.
+// Learned vectors of nodes and times as further inputs of models whose inputs are channels of a step. STID's
+// vectors: test_stid.cpp. Over ranks: tests/mpi/test_window_ranks.cpp.
 
 namespace rossby {
 namespace {
@@ -59,7 +59,7 @@ struct Gru {
   }
 };
 
-/// Noise with the vectors of another model as further channels of its inputs, known ahead of its outputs.
+/// Noise with the vectors of another model as further input channels, known ahead of the outputs.
 class WithVectors final : public WindowSource<double> {
  public:
   explicit WithVectors(Gru& of) : of_(&of) {}

@@ -41,7 +41,7 @@ struct Small {
     return {true, true, true, true, false, false, false, false, false, false, false, false};
   }
 
-  /// One step of the model on z (rows, d).
+  /// Returns one step of the model on z (rows, d).
   [[nodiscard]] std::vector<double> advance(const std::vector<double>& z) {
     Tape<double> tape{Exec{}};
     tape.set_recording(false);
@@ -60,7 +60,7 @@ struct Small {
     return x;
   }
 
-  /// min |D z − x|² + λ |z − p|² by many gradient steps: slow, but nothing shared with the closed form.
+  /// Minimises |D z − x|² + λ |z − p|² by many gradient steps: slow, but independent of the closed form.
   void filter(std::vector<double>& z, Index step, double lambda) {
     const std::vector<double> p = advance(z);
     z = p;
@@ -158,8 +158,8 @@ TEST(Forecaster, OriginsTogetherEqualOriginsAlone) {
   }
 }
 
-// More than are rolled together, and a last group of them that is smaller; latents of several origins are
-// written among the columns together, as many as fill a cache line.
+// More origins than one group, and a smaller last group. The latents of as many origins as fill a cache line
+// are written to the columns together.
 TEST(Forecaster, TakesEveryOriginOnceHoweverManyThereAre) {
   for (const Index d : {1, 2, 3, 4, 9}) {
     Small small(d, 2);

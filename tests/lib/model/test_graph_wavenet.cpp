@@ -15,8 +15,8 @@
 #include "tests/lib/model/dual.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 
-// Graph WaveNet against its equations written out one scalar after the other, in numbers that carry a
-// derivative, so that its gradients are held against exact ones. On one rank; over ranks and time groups:
+// Graph WaveNet against its equations, written out scalar by scalar. Numbers carry a derivative, so that
+// gradients are compared with exact ones. On one rank; over ranks and time groups:
 // tests/mpi/test_window_ranks.cpp.
 
 namespace rossby {
@@ -90,11 +90,11 @@ struct Fixture {
   }
 };
 
-/// The equations of the class, by names of parameters.
+/// The equations of the class; parameters are read by name.
 struct ByHand {
   const Fixture& f;
   bool training;
-  std::string moved;  // the parameter whose entry `entry` has slope 1
+  std::string moved;  // name of the parameter whose entry `entry` has slope 1
   Index entry = 0;
   std::map<std::string, std::pair<double, double>> running;  // after the step, of channel 0 of each norm
 
@@ -150,7 +150,7 @@ struct ByHand {
     return y;
   }
 
-  /// Σ_v A[v, w] y_v for A of the tables.
+  /// Returns A of the tables: (A y)_w = Σ_v A[v, w] y_v.
   [[nodiscard]] std::vector<Dual> adjacency() const {
     const Index k = f.options.adaptive_width;
     std::vector<Dual> a(nodes * nodes);
@@ -170,7 +170,7 @@ struct ByHand {
     return a;
   }
 
-  /// m[i, j] of a support, or the adjacency transposed.
+  /// Applies m[i, j] of a support, or the transposed adjacency.
   template <class M>
   [[nodiscard]] static Steps along(const Steps& x, Index size, const M& m) {
     Steps y(x.size());
@@ -250,7 +250,7 @@ struct ByHand {
     });
   }
 
-  /// (nodes, windows, outputs·features).
+  /// Returns (nodes, windows, outputs·features).
   [[nodiscard]] Steps outputs_of() {
     const GraphWavenetOptions& o = f.options;
     const Index all = o.receptive_steps(), padding = all - o.inputs;
@@ -316,7 +316,7 @@ TEST_P(GraphWavenetOf, IsItsEquationsInTrainingAndEvaluation) {
   ByHand evaluation{f, false, "", 0, {}};
   const auto scored = evaluation.outputs_of();
   expect_equal(f.predict(tape), scored);
-  expect_equal(f.predict(tape), scored);  // nothing has moved
+  expect_equal(f.predict(tape), scored);  // running statistics have not changed
 }
 
 TEST_P(GraphWavenetOf, GradientsAreThoseOfItsEquations) {
@@ -331,7 +331,7 @@ TEST_P(GraphWavenetOf, GradientsAreThoseOfItsEquations) {
     hand.moved = parameter->name;
     double largest = 0;
     for (const double g : parameter->gradient) largest = std::max(largest, std::abs(g));
-    // A normalisation takes out what a bias adds; a single layer has no graph convolution.
+    // A normalisation removes the effect of a bias. A single layer has no graph convolution.
     const bool matters = !parameter->name.ends_with("graph_bias") &&
                          (f.options.layers() > 1 || !parameter->name.ends_with("factors"));
     EXPECT_TRUE(!matters || largest > 1e-9) << parameter->name;
@@ -375,8 +375,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, GraphWavenetOf,
                          [](const auto& chosen) { return std::string(chosen.param.name); });
 
 TEST(GraphWavenet, HasThePublishedShape) {
-  // METR-LA: 309,400 parameters as the published code counts them, less those that it never uses: eight
-  // residual convolutions, the last graph convolution and the last normalisation.
+  // METR-LA: 309,400 parameters in the published code, less those that it never uses: eight residual
+  // convolutions, the last graph convolution and the last normalisation.
   CsrBlock block = Fixture::ring(2);
   OneRankExchange exchange(nodes);
   OneRankReducer reducer;

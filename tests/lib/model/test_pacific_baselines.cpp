@@ -21,7 +21,7 @@ std::filesystem::path pacific_file() {
   return data / "pacific_sst_2deg_monthly.nc";
 }
 
-/// The sea cells of sst_anomaly as a series.
+/// Reads the sea cells of sst_anomaly as a series.
 Series read_pacific(const std::filesystem::path& path) {
   constexpr std::size_t steps = 399, cells = 30 * 84;
   std::vector<float> all(steps * cells);

@@ -16,13 +16,13 @@
 #include "tests/lib/io/messages.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 
-// STGCN against an implementation of its own (tests/golden/stgcn/make.py), and its gradients against finite
+// STGCN against an independent implementation (tests/golden/stgcn/make.py), and its gradients against finite
 // differences, on one rank. Over ranks: tests/mpi/test_window_ranks.cpp.
 
 namespace rossby {
 namespace {
 
-/// Lines of a name and its values.
+/// Reads lines of a name and its values.
 class Golden {
  public:
   explicit Golden(const std::string& name) {
@@ -42,7 +42,7 @@ class Golden {
   std::map<std::string, std::vector<double>> values_;
 };
 
-/// The graph of a file as a support.
+/// Returns the graph of a file as a support.
 CsrBlock support(const std::vector<double>& list, Index nodes, bool first_order) {
   std::vector<Edge> edges;
   for (std::size_t k = 0; k < list.size(); k += 3)
@@ -188,7 +188,7 @@ StgcnOptions small() {
 TEST(Stgcn, GradientsMatchFiniteDifferencesAndRecomputingChangesNothing) {
   std::vector<StgcnOptions> cases(4, small());
   cases[1].first_order = true;
-  cases[2].block_channels = {2, 4, 3};  // fewer than come in: nothing to add
+  cases[2].block_channels = {2, 4, 3};  // fewer channels than x: the gate leaves x out
   cases[3].blocks = 2, cases[3].inputs = 5, cases[3].taps = 2;
   for (const StgcnOptions& options : cases) {
     std::vector<std::vector<double>> all;
@@ -203,7 +203,7 @@ TEST(Stgcn, GradientsMatchFiniteDifferencesAndRecomputingChangesNothing) {
       tape.backward();
       for (Parameter<double>* parameter : f.model.parameters())
         all.back().insert(all.back().end(), parameter->gradient.begin(), parameter->gradient.end());
-      // Recording, since dropout is part of training alone.
+      // The tape records, because dropout is only part of training.
       const auto error = check_gradients(f.model.parameters(), [&] { return f.loss(tape); });
       EXPECT_LT(error.relative, 1e-7) << error.parameter << "[" << error.index << "]";
     }
@@ -224,7 +224,7 @@ TEST(Stgcn, ForecastsWithoutDropout) {
   EXPECT_EQ(forecast, without.loss(tape));
 }
 
-/// Values of all parameters, written out as the paper counts them.
+/// Returns the number of parameters, counted as in the paper.
 Index expected_size(const StgcnOptions& o, Index nodes, Index terms) {
   const auto [first, middle, last] = o.block_channels;
   Index size = 0, channels = o.channels;
@@ -244,7 +244,7 @@ TEST(Stgcn, HasTheParametersOfItsFormula) {
     for (const Parameter<double>* parameter : f.model.parameters()) size += parameter->size();
     EXPECT_EQ(size, expected_size(options, Fixture::nodes, first_order ? 1 : 3));
   }
-  // The paper's, for 207 nodes: 4 steps are left of 12.
+  // The paper's model for 207 nodes: 4 of 12 steps are left.
   EXPECT_EQ(StgcnOptions{}.steps_left(), 4);
   EXPECT_EQ(expected_size({}, 207, 3), 161260);
 }

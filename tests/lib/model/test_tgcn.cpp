@@ -9,8 +9,8 @@
 #include "rossby/model/tgcn/tgcn.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 
-// T-GCN against its equations written out, and its gradients against finite differences, on one rank. Over
-// ranks: tests/mpi/test_window_ranks.cpp.
+// T-GCN against its equations, and its gradients against finite differences, on one rank. Over ranks:
+// tests/mpi/test_window_ranks.cpp.
 
 namespace rossby {
 namespace {
@@ -34,7 +34,7 @@ struct Fixture {
         parameter->value[i] += 0.1 * std::cos(static_cast<double>(i));
   }
 
-  /// Node i sees itself and the next one.
+  /// Node i reads itself and the next node.
   static double weight(Index i, Index j) { return i == j ? 0.6 : (i + 1) % nodes == j ? 0.3 : 0; }
   static CsrBlock ring() {
     GlobalEdges edges;
@@ -65,7 +65,7 @@ double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// The equations of the class, one scalar after the other.
+/// Computes the equations of the class scalar by scalar.
 std::vector<double> by_hand(const Fixture& f, Index window) {
   const auto p = f.model.parameters();
   const auto weight = [&](std::size_t k, Index row, Index column) {

@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// Ranks of one process, a thread each: sums in rank order through shared memory. A rank that takes part in
-/// fewer reductions than the others makes the test hang, as it would hang a real run.
+/// Ranks of one process, one thread each, with sums in rank order through shared memory. If a rank joins
+/// fewer reductions than the others, the test hangs, as a real run would.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int ranks) : barrier_(ranks), parts_(static_cast<std::size_t>(ranks)) {}

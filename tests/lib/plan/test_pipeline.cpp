@@ -5,20 +5,20 @@
 #include "rossby/base/error.hpp"
 #include "rossby/plan/pipeline.hpp"
 
-// What stages of a pipeline wait for each other, against what is known of such pipelines.
+// Waiting times between stages of a pipeline, compared with known results for such pipelines.
 
 namespace rossby {
 namespace {
 
-/// Forward of M micro-batches and then backward of them, last to first, as GPipe has it: `forward` and
-/// `backward` seconds of each stage for one of them.
+/// Forward of M micro-batches, then backward of them from last to first, as in GPipe. `forward` and
+/// `backward`: seconds of each stage per micro-batch.
 std::vector<Timeline> gpipe(const std::vector<double>& forward, const std::vector<double>& backward,
                             int micro_batches, double message = 0) {
   const auto stages = static_cast<int>(forward.size());
   std::vector<Timeline> all(forward.size());
   for (int s = 0; s < stages; ++s) {
     Timeline& timeline = all[static_cast<std::size_t>(s)];
-    double before = 0;  // of work since the last message
+    double before = 0;  // work since the last message
     for (const bool back : {false, true})
       for (int m = 0; m < micro_batches; ++m) {
         const int from = back ? s + 1 : s - 1, to = back ? s - 1 : s + 1;
@@ -49,7 +49,7 @@ TEST(PipelineWaits, AreTheBubblesOfEqualStages) {
 
 TEST(PipelineWaits, AreOfTheSlowestStage) {
   const auto waits = pipeline_waits(gpipe({1, 3}, {2, 6}, 4));
-  // The second stage waits for the first micro-batch and, behind its own last gradient, for the first
+  // The second stage waits for the first micro-batch. After its own last gradient, it waits for the first
   // stage's.
   EXPECT_NEAR(waits[1], 1 + 2, 1e-12);
   EXPECT_NEAR(waits[0], waits[1] + 4 * (3 + 6) - 4 * (1 + 2), 1e-12);

@@ -18,7 +18,7 @@
 #include "rossby/tensor/simulated_device.hpp"
 #include "rossby/train/stnn_task.hpp"
 
-// What a traced step states is what a computed one does, whether the trace computes or not.
+// The costs of a traced step equal those of a computed one, whether the trace computes or not.
 
 namespace rossby {
 namespace {
@@ -27,13 +27,13 @@ enum class Kind { refine, given_low_rank, discover, wide, wide_momentum };
 
 constexpr Index train_steps = 12;
 
-/// How trainings validate.
+/// Settings of a validation.
 struct Validation {
   Index steps = 2;
   StnnTaskOptions options;
 };
 
-/// Does something with the training of an STNN on 23 nodes in a row, over a device or (null) the host.
+/// Calls f with the training of an STNN on 23 nodes in a row, over a device or (null) the host.
 template <class F>
 auto with_training(Kind kind, Device* device, const F& f, const Validation& validation = {}) {
   constexpr Index n = 23;
@@ -58,7 +58,7 @@ auto with_training(Kind kind, Device* device, const F& f, const Validation& vali
     relations->add_low_rank(3);
   }
   if (kind == Kind::discover) relations->add_discover(0.02);
-  // Rows that are wide enough for hops, which momentum with decay rules out.
+  // Rows wide enough to join several updates; momentum with decay prevents it.
   const bool wide = kind == Kind::wide || kind == Kind::wide_momentum;
   if (wide) relations->add_given(std::move(edges));
   relations->finish(exchange, reducer);
@@ -144,7 +144,7 @@ TEST(StepOps, KnowWhetherStepsRunAheadOfADevice) {
       for (const Kind kind : {Kind::refine, Kind::discover}) {
         Device idle(SimulatedDriver::idle(purpose));
         const StepOps steps = ops_of(kind, &idle, clip);
-        // A fused relation's part of the loss is waited for in its own steps, half of all.
+        // Steps wait for a fused relation's part of the loss: half of all steps.
         const bool ahead = purpose == SimulatedDriver::For::device && clip == 0;
         const double each = !ahead ? 1 : kind == Kind::discover ? 0.5 : 0;
         EXPECT_EQ(steps.device_waits, each);
@@ -162,7 +162,7 @@ std::multiset<std::tuple<std::string, Index, Index, Index, double, double, Index
   return all;
 }
 
-// Of origins by the group, of one that lies behind what was learned, of a rollout.
+// Validations from grouped origins, from one origin after the learned steps, and of a rollout.
 TEST(StepOps, CountTheCallsOfAValidation) {
   const Validation few{12, {.horizons = 5}}, many{80, {.horizons = 3}}, rollout{9, {.rollout = true}};
   for (const Kind kind : {Kind::refine, Kind::discover})
@@ -246,7 +246,7 @@ TEST(StepOps, RehearseCallsThatAValidationMakes) {
   }
 }
 
-/// A validation keeps nothing for backward: what it touches stays in a nearer cache than a step's.
+/// A validation keeps nothing for backward, so its data stay in a nearer cache than a step's.
 TEST(StepOps, ValidationsAreTimedApartFromSteps) {
   for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
     const Validation validation{66, {.horizons = 3}};
@@ -274,7 +274,8 @@ TEST(StepOps, ValidationsAreTimedApartFromSteps) {
     const double of_steps = footprint_of(timed.ops), of_validation = footprint_of(timed.validation);
     EXPECT_EQ(of_steps, timed.footprint);
     EXPECT_EQ(footprint_of(traced.ops), of_steps) << "or no call is the one that was measured";
-    // More or less: latents of few steps in place of all, but of forecasts from several origins at once.
+    // It may be larger or smaller: latents of few steps instead of all, but forecasts from several origins at
+    // once.
     EXPECT_NE(of_validation, of_steps);
     EXPECT_EQ(footprint_of(traced.validation), of_validation);
     for (const TracedOp& op : traced.validation) {
@@ -289,7 +290,7 @@ TEST(StepOps, ValidationsAreTimedApartFromSteps) {
   }
 }
 
-/// Or calibration would wait for some that take seconds.
+/// Otherwise, calibration would wait long for steps that take seconds.
 TEST(StepOps, WhatTakesVeryLongIsRepeatedLessOften) {
   const auto scores = [](double seconds) {
     const StepOps timed = with_training(
@@ -376,7 +377,7 @@ TEST(StepOps, AnIdleDeviceTracesTheCallsThatTheHostMakes) {
       expect_equal(host.ops[o].cost, there.ops[o].cost, host.ops[o].name);
       if (host.ops[o].name == "catch_up") caught_up = host.ops[o].cost.flops > 0;
       if (host.ops[o].name != "catch_up") {
-        // A decoder's step leaves no gradient to backward.
+        // A decoder's step leaves no gradient to clear.
         EXPECT_EQ(host.ops[o].calls, host.ops[o].name == "clear_gradients" ? 3 : 6) << host.ops[o].name;
       }
     }
@@ -406,13 +407,13 @@ TEST(StepOps, TablesAreCaughtUpAfterEachEpoch) {
   double flops = 0;
   for (const TracedOp& op : ops.ops)
     if (op.name == "catch_up") flops += op.cost.flops * static_cast<double>(op.calls);
-  // Of the 14 steps 12 are trained, each up to where the epoch meets it last; beyond that nobody is in it.
+  // 12 of the 14 steps are trained, each up to its last batch of the epoch; no later batch contains it.
   const double values = 12.0 * 23 * 96, all = values * adam_flops * static_cast<double>(ops.epoch_steps);
   EXPECT_LT(flops, 0.8 * all) << flops / all;
   EXPECT_GT(flops, 0.4 * all) << flops / all;
 }
 
-/// What a device does otherwise than the host is traced, too: it replays updates that the host takes in hops.
+/// The trace covers differences between device and host: the device replays updates that the host joins.
 TEST(StepOps, AnIdleDeviceMayStandForADevice) {
   const auto flops = [](Device* device) {
     for (const TracedOp& op : ops_of(Kind::wide, device).ops)
@@ -424,7 +425,7 @@ TEST(StepOps, AnIdleDeviceMayStandForADevice) {
   const double there = flops(&real);
   EXPECT_GT(there, 1.2 * flops(&host));
   EXPECT_EQ(flops(&idle), there);
-  // Memory as it is taken there, to the byte.
+  // Memory equals that of the device, to the byte.
   for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
     Device traced(SimulatedDriver::idle(SimulatedDriver::For::device));
     Device trained(std::make_unique<SimulatedDriver>());
@@ -434,13 +435,13 @@ TEST(StepOps, AnIdleDeviceMayStandForADevice) {
   }
 }
 
-/// A device's queue and the host are timed apart, call by call.
+/// A device's queue and the host are timed separately, call by call.
 TEST(StepOps, OfADeviceAreTimedInItsQueue) {
   for (const Kind kind : {Kind::refine, Kind::discover}) {
     Device device(std::make_unique<SimulatedDriver>());
     const StepOps traced = ops_of(kind, &device);
-    // Ops and steps are timed one after the other, on a machine that is slow now and then: what is counted
-    // twice, or in the wrong place, is so in every try.
+    // Ops and steps are timed one after the other, on a machine that is slow now and then. A call that is
+    // counted twice, or in the wrong place, fails every try.
     std::string wrong = "never timed";
     for (int tries = 0; tries < 40 && !wrong.empty(); ++tries) {
       wrong.clear();
@@ -452,8 +453,8 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
       for (const TracedOp& op : timed.steps.ops) {
         EXPECT_GE(op.queue_seconds, 0) << op.name;
         EXPECT_GT(op.seconds, 0) << op.name;
-        // The simulated device computes what it is given slowly: a product of matrices takes it longer than
-        // the host to enqueue that.
+        // The simulated device computes slowly: a product of matrices takes it longer than the host needs to
+        // enqueue it.
         if (op.name.starts_with("relate") && op.backward && !(op.queue_seconds > op.seconds)) {
           wrong +=
               fmt::format("{}: {} s in the queue, {} s of the host; ", op.name, op.queue_seconds, op.seconds);
@@ -464,11 +465,11 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
       EXPECT_EQ(timed.spread.size(), timed.steps.ops.size());
       for (const double step : timed.steps.step_seconds)
         steps += step / static_cast<double>(timed.steps.step_seconds.size());
-      // It computes while the host waits: a step takes as long as both.
+      // The device computes while the host waits, so a step takes the sum of both times.
       if (!(queue + host < 1.1 * steps)) {
         wrong += fmt::format("ops of {} + {} s make up a step of {} s", queue, host, steps);
       }
-      // All calls that an epoch has.
+      // The trace includes all calls of an epoch.
       for (const TracedOp& op : traced.ops)
         EXPECT_EQ(std::count_if(timed.steps.ops.begin(), timed.steps.ops.end(),
                                 [&](const TracedOp& other) { return other.like(op); }),
@@ -479,7 +480,7 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
   }
 }
 
-/// However fast a rank is: what ranks measure is put together by the order of calls.
+/// Whatever the speed of a rank: measurements of ranks are combined in the order of calls.
 TEST(StepOps, RanksThatAreToldTheSameMeetTheSameCalls) {
   const auto calls_of = [](double seconds, Index& steps) {
     return with_training(

@@ -13,7 +13,7 @@
 #include "rossby/train/asynchronous.hpp"
 #include "tests/lib/train/polled_ranks.hpp"
 
-// A small training by asynchronous updates, of ranks that are threads of this process.
+// A small training by asynchronous updates, with threads of this process as ranks.
 
 namespace rossby::asynchronous_ranks {
 
@@ -24,7 +24,8 @@ inline void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// Sub-batch `index` of a group: some have no targets, or none that is observed.
+/// Returns the windows of sub-batch `index` of a group. Some sub-batches have no targets, or no observed
+/// ones.
 inline Index windows_of(Index index, int group) {
   return (index + group) % 5 == 4 ? 0 : 1 + (index + group) % 3;
 }
@@ -32,15 +33,15 @@ inline double targets_of(Index index, int group) {
   return index % 7 == 6 ? 0 : static_cast<double>(2 * windows_of(index, group));
 }
 
-/// Parameter 0 is replicated, of two values; parameter 1 has one value a row; parameter 2 is in no loss.
-/// Block b owns rows 2 b and 2 b + 1.
+/// Parameter 0 is replicated and has two values. Parameter 1 has one value per row. No loss contains
+/// parameter 2. Block b owns rows 2 b and 2 b + 1.
 struct Gradients {
   double loss = 0;
   double shared[2] = {0, 0};
   double rows[2] = {0, 0};
 };
 
-/// The loss of a block's rows: targets · Σ (shared0 + 2 shared1 + row value − y)².
+/// Gradients of the loss of a block's rows: targets · Σ (shared0 + 2 shared1 + row value − y)².
 inline Gradients gradients_of(Index index, int group, int block, const double* shared, const double* rows) {
   Gradients g;
   const Random random(5, "targets");
@@ -86,7 +87,7 @@ class Fit final : public Task<double> {
 
   std::function<void(Index index)> on_record;
   Index not_finite_in = -1;
-  std::vector<Index> versions;  // that sub-batches read
+  std::vector<Index> versions;  // versions that sub-batches read
 
   Parameter<double> shared_{"shared", Placement::replicated, {2}};
   Parameter<double> rows_{"rows", Placement::rows, {1, 2, 1}};
@@ -97,7 +98,7 @@ class Fit final : public Task<double> {
   std::vector<Parameter<double>*> all_;
 };
 
-/// All that a rank has.
+/// All objects of a rank.
 struct AsyncRank {
   Fit task;
   MasterParameters<double> masters;
@@ -135,7 +136,7 @@ struct AsyncRank {
   }
 };
 
-/// Groups x blocks of them. Rank = group · blocks + block.
+/// A grid of groups × blocks. Rank = group · blocks + block.
 struct AsyncGrid {
   int of_groups, of_blocks;
   PolledRanks all, world;

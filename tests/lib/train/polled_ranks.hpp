@@ -13,8 +13,7 @@
 
 namespace rossby {
 
-/// A message space of ranks of one process, whose sums begin and end as those of MPI: a rank's sums are
-/// matched with those of the others by their number.
+/// A message space for ranks of one process. Sums begin and end as in MPI; the k-th sums of all ranks match.
 class PolledRanks {
  public:
   explicit PolledRanks(int ranks) : ranks_(ranks) {}
@@ -47,7 +46,7 @@ class PolledRanks {
     void ordered_sum(std::span<double> values) override { sum(values); }
     [[nodiscard]] Traffic sent() const override { return {}; }
 
-    std::function<void()> before;  // each begin of a sum
+    std::function<void()> before;  // called before each begin of a sum
 
    private:
     void begin(std::span<double> values, bool largest) {

@@ -10,14 +10,14 @@
 #include "rossby/train/step.hpp"
 #include "rossby/train/stnn_task.hpp"
 
-// Counts what training steps ask of the heap: this program's operator new, and the buffers, which take their
-// memory elsewhere.
+// Counts heap allocations of training steps, in operator new of this program and in the buffers, which
+// allocate elsewhere.
 
 namespace {
 long heap_calls = 0;
 }
 
-// Not inlined: GCC would take malloc and delete for a mismatched pair.
+// Not inlined: GCC would report malloc and delete as a mismatched pair.
 __attribute__((noinline)) void* operator new(std::size_t size) {
   ++heap_calls;
   if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
@@ -104,7 +104,7 @@ struct Training {
                                          setting.kind == Kind::refine ? 1 : 0);
   }
 
-  /// What the steps of an epoch take from the heap.
+  /// Returns the heap allocations in the steps of an epoch.
   long epoch(Index number) {
     task->start_epoch(number);
     const long heap = heap_calls;

@@ -17,15 +17,15 @@
 #include "rossby/train/update_log.hpp"
 #include "tests/lib/train/asynchronous_ranks.hpp"
 
-// Asynchronous updates of ranks that are threads of this process: what updates took is written down, and the
-// same updates one after the other, in plain loops, give the same parameters.
+// Asynchronous updates of ranks that are threads of this process. The updates are recorded. Plain loops over
+// the recorded updates must give the same parameters.
 
 namespace rossby {
 namespace {
 
 using namespace asynchronous_ranks;
 
-/// What the written events come to, one update after the other, in the order in which ranks sum.
+/// Result of the recorded events, one update after the other, in the ranks' order of summation.
 struct Replayed {
   double shared[2] = {0.1, 0.1};
   std::vector<std::vector<double>> rows;  // of each block
@@ -84,8 +84,8 @@ Replayed replay(AsyncGrid& grid, const AsynchronousOptions& options) {
   return now;
 }
 
-/// What every run has to keep: each sub-batch with targets is taken or dropped once, the ranks of a group
-/// took the same, and the parameters are those of the replay, on every rank.
+/// Checks every run: each sub-batch with targets is used or dropped once, the ranks of a group used the same
+/// ones, and the parameters on every rank equal those of the replay.
 void expect_replayed(AsyncGrid& grid, const AsynchronousOptions& options = {}) {
   const Replayed replayed = replay(grid, options);
   Index dropped = 0;
@@ -132,7 +132,7 @@ void expect_replayed(AsyncGrid& grid, const AsynchronousOptions& options = {}) {
       }
 }
 
-/// Groups, blocks, whether a thread makes the updates.
+/// Parameters: groups, blocks, and true if a thread makes the updates.
 class AsyncGrids : public testing::TestWithParam<std::tuple<int, int, bool>> {
  protected:
   [[nodiscard]] AsynchronousOptions options() const {
@@ -143,7 +143,7 @@ class AsyncGrids : public testing::TestWithParam<std::tuple<int, int, bool>> {
   [[nodiscard]] AsyncGrid grid(const AsynchronousOptions& with) const {
     return AsyncGrid(std::get<0>(GetParam()), std::get<1>(GetParam()), with);
   }
-  /// Sub-batches of 1 ms, of the last group of 3 ms, and of the last block a bit more.
+  /// Makes sub-batches take 1 ms, in the last group 3 ms, and in the last block a bit longer.
   static void slow_down(AsyncGrid& grid, double seconds = 1e-3) {
     for (int g = 0; g < grid.of_groups; ++g)
       for (int b = 0; b < grid.of_blocks; ++b) {
@@ -211,7 +211,7 @@ TEST_P(AsyncGrids, LeaveAndGoOnAtEachGroupsBatch) {
       EXPECT_EQ(rank.now.group_batches, grid.rank(0).now.group_batches);
       EXPECT_EQ(rank.now.batch, grid.rank(0).now.batch);
     }
-    // As from a checkpoint: the state alone.
+    // As from a checkpoint: keep only the state.
     for (AsyncRank& rank : grid.ranks) {
       const TrainingState read = training_state(to_json(rank.now));
       EXPECT_EQ(read.group_batches, rank.now.group_batches);
@@ -249,7 +249,7 @@ TEST_P(AsyncGrids, EndAlikeWhereASumIsNotFinite) {
     EXPECT_TRUE(std::isnan(rank.task.shared_.gradient[0])) << "for who says where it comes from";
     EXPECT_TRUE(std::isfinite(rank.task.shared_.value[0]));
   }
-  // Gone on with from the state before, as by a rollback: nothing of it is left.
+  // Continue from an earlier state, as after a rollback: nothing of the failed run may remain.
   for (AsyncRank& rank : grid.ranks) {
     rank.error.clear();
     rank.now = {};
@@ -277,7 +277,7 @@ TEST_P(AsyncGrids, ClipTheMeanGradient) {
   EXPECT_GT(std::sqrt(square), 0.3 * most) << "all gradients are larger, and most point the same way";
 }
 
-/// What the file of a recorded training would hold.
+/// Returns the content of a recorded training's file.
 std::string recorded(AsyncGrid& grid, Index first) {
   UpdateLeg leg;
   leg.first = first;
@@ -397,7 +397,7 @@ TEST(Asynchronous, AnExceptionOfTheWorkerEndsAllRanks) {
       sleep_for(1e-3);
       if (g == 1 && index == 2) throw UserError("the device has failed");
     };
-    // The others wait for the end of the job, which here is an exception.
+    // The other ranks wait for the end of the job, here an exception.
     grid.rank(g).world.before = [] { throw UserError("the job ends"); };
   }
   grid.run();

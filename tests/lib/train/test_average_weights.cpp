@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// Smallest error over a fine lattice of all weights of three members.
+/// Returns the smallest error over a fine lattice of all weights of three members.
 double least_on_lattice(const Numbers& gram) {
   double least = std::numeric_limits<double>::infinity();
   constexpr int n = 50;
@@ -31,10 +31,10 @@ void expect_weights(const Numbers& found, const Numbers& wanted, double toleranc
 }
 
 TEST(StackingWeights, TwoMembersHaveTheClosedForm) {
-  // w1 = (g22 − g12) / (g11 + g22 − 2·g12), kept in [0, 1].
+  // w1 = (g22 − g12) / (g11 + g22 − 2·g12), clamped to [0, 1].
   expect_weights(stacking_weights(Numbers{4, 1, 1, 2}), {0.25, 0.75});
   expect_weights(stacking_weights(Numbers{1, 0, 0, 1}), {0.5, 0.5});
-  expect_weights(stacking_weights(Numbers{4, 2.5, 2.5, 2}), {0, 1});  // would be negative
+  expect_weights(stacking_weights(Numbers{4, 2.5, 2.5, 2}), {0, 1});  // negative without the clamp
 }
 
 TEST(StackingWeights, OneMemberAndMembersWithoutErrors) {
@@ -55,7 +55,7 @@ TEST(StackingWeights, NoWeightsOnALatticeAreBetter) {
   const Random random(7, "errors");
   std::uint64_t number = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    Numbers errors(12), gram(9);  // (3 members, 4 errors), of sizes that differ and that resemble each other
+    Numbers errors(12), gram(9);  // (3 members, 4 errors), different in size, correlated
     for (std::size_t k = 0; k < errors.size(); ++k) {
       const double common = random.uniform(1000 + number / 12 * 4 + k % 4);
       errors[k] = 0.6 * common + (1 + static_cast<double>(k / 4)) * (random.uniform(number) - 0.5);
@@ -87,7 +87,7 @@ TEST(ErrorGrams, LeaveOutWhatIsNotObserved) {
   gram.reduce(reducer);
   EXPECT_EQ(gram.count(1), 0);
   EXPECT_EQ(gram.count(2), 2);
-  EXPECT_EQ(gram.lost(0) + gram.lost(1), 0);  // where there is no target nothing is missed
+  EXPECT_EQ(gram.lost(0) + gram.lost(1), 0);  // without a target, nothing is lost
   expect_weights(gram.mean(2, false), {1, 0.5, 0.5, 2.5});
   expect_weights(gram.mean(1, false), {0, 0, 0, 0});
 }
@@ -104,7 +104,7 @@ TEST(ErrorGrams, CountWhatAMemberLacks) {
 }
 
 TEST(ErrorGrams, VariablesOfDifferentUnitsCountAlike) {
-  // Of the first variable, in large numbers, member 0 is the better one, and of the second member 1.
+  // For the first variable, which has large values, member 0 is better; for the second variable, member 1.
   ErrorGram gram(2, 1, {1, 1});
   const float a[] = {1000, 2}, b[] = {2000, 1}, target[] = {0, 0};
   const float* both[] = {a, b};

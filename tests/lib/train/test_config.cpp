@@ -163,7 +163,7 @@ TEST(Config, KeysOfManyPartsAreRefusedNotFollowed) {
   for (const std::string& toml : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}", "\n\n" + deep})
     EXPECT_HAS(refusal(toml), "the key has more than 16 parts");
   EXPECT_HAS(refusal("", {"train.epochs={" + deep + "=1}"}), "train.epochs needs an integer");
-  // Dots elsewhere are no parts of keys.
+  // Dots outside keys do not separate parts.
   const std::string dots(100, '.');
   const KeyValues config =
       parse("# " + dots + "\ndata.file = \"" + dots + "\" # " + dots + "\nmodel.lambda = 1.5\n");
@@ -175,11 +175,11 @@ TEST(Config, PartsOfKeysAreToldFromTexts) {
   std::string deep = "a";
   for (int i = 0; i < 100; ++i) deep += ".a";
   const std::vector<std::pair<std::string, std::string>> texts = {
-      {R"('")" + dots + "'", "\"" + dots},    // a quote in a literal text
-      {R"("\")" + dots + "\"", "\"" + dots},  // an escaped one
+      {R"('")" + dots + "'", "\"" + dots},    // a quote in a literal string
+      {R"("\")" + dots + "\"", "\"" + dots},  // an escaped quote
       {R"("')" + dots + "\"", "'" + dots},    // another kind of quote
       {R"("a\\" # ")" + dots, "a\\"},         // a backslash that escapes no quote
-      {"\"\"\"\n" + dots + R"('''\")" + dots + "\n\"\"\"\"\"", dots + "'''\"" + dots + "\n\"\""},  // of lines
+      {"\"\"\"\n" + dots + R"('''\")" + dots + "\n\"\"\"\"\"", dots + "'''\"" + dots + "\n\"\""},  // lines
       {"'''" + dots + "\n\\" + dots + "'''", dots + "\n\\" + dots},
   };
   for (const auto& [written, text] : texts) {
@@ -187,7 +187,7 @@ TEST(Config, PartsOfKeysAreToldFromTexts) {
     EXPECT_EQ(config.text("data.file"), text) << written;
     EXPECT_EQ(parse(config.to_toml()).text("data.file"), text) << written;
   }
-  // Keys behind texts are keys.
+  // Keys after strings are still keys.
   for (const std::string before :
        {R"("\"")", R"('\')", "\"\"\"\n\"\"\"", "\"\"\"\n\\\"\"\"\"", "'''\n'''", "\"\"", R"("\\")"})
     EXPECT_HAS(refusal("x = [" + before + ", {" + deep + " = 1}]"), "the key has more than 16 parts")
@@ -219,7 +219,7 @@ TEST(Config, HashSeesMeaningOnly) {
   EXPECT_EQ(parse("", {"train.epochs=7", "train.seed=2"}).changes(base), change);
 }
 
-// Hashes of the program before keys had tables of their rooms: stored runs are compared with them.
+// Hashes from before each room had its own table of keys; stored runs are compared with them.
 TEST(Config, HashesOfOldRunsStay) {
   EXPECT_EQ(Config().hash(), "ea3db749f6030c56");
   EXPECT_EQ(parse("", {"model.name=graph_wavenet", "relation.hops=1,2", "train.epochs=3", "optimiser.lr=0.5"})
@@ -277,7 +277,7 @@ TEST(Config, EveryModelIsConfiguredAndNamesItself) {
     const Config config = Config::parse("", "", sets);
     EXPECT_EQ(config.model.architecture->name(), model.name);
     EXPECT_EQ(config.windows() != nullptr, model.of_windows) << model.name;
-    // A graph that a model never reads costs it nothing.
+    // A graph has no cost for a model that never reads it.
     if (model.name == "stid")
       EXPECT_EQ(config.model.architecture->entry_cost(2), 0);
     else

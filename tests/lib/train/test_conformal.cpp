@@ -14,7 +14,7 @@ namespace {
 
 constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 
-/// Residuals (origins, rows) of one lead and feature, by a call that ConformalQuantiles can make.
+/// Fits quantiles to residuals (origins, rows) of one lead and feature.
 ConformalQuantiles fitted(const std::vector<float>& residuals, Index rows, Transform transform = {}) {
   OneRankReducer reducer;
   ConformalQuantiles quantiles;
@@ -102,7 +102,7 @@ TEST(IntervalErrors, CountsWhatIsInside) {
   EXPECT_NEAR(scores.inside_50, 0.5, 0.03);
   EXPECT_NEAR(scores.inside_90, 0.9, 0.02);
   EXPECT_NEAR(scores.width_90, 4 * 1.645, 0.3);
-  // Of a normal forecast of the right spread σ the CRPS is σ / √π on average.
+  // For a normal forecast with the correct spread σ, the CRPS is σ / √π on average.
   EXPECT_NEAR(scores.crps, 2 / std::sqrt(M_PI), 0.03);
   for (const double share : scores.pit) EXPECT_NEAR(share, 0.1, 0.03);
 }

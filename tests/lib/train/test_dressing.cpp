@@ -23,7 +23,7 @@ std::vector<float> normals(Index count, double deviation, std::uint64_t seed) {
   return values;
 }
 
-/// Quantiles of one lead and feature, from residuals (origins, rows).
+/// Returns quantiles of one lead and feature from residuals (origins, rows).
 ConformalQuantiles quantiles_of(const std::vector<float>& residuals, Index rows) {
   OneRankReducer reducer;
   ConformalQuantiles quantiles;
@@ -33,8 +33,8 @@ ConformalQuantiles quantiles_of(const std::vector<float>& residuals, Index rows)
   return quantiles;
 }
 
-/// Members that err by noise of their own and by one that they share, about a truth of 0: one row, each
-/// target an origin.
+/// Members with errors from their own noise and from shared noise, about a truth of 0: one row, one origin
+/// per target.
 struct Ensemble {
   Ensemble(Index targets, std::vector<double> shares, double own, double shared, std::uint64_t seed)
       : weights(std::move(shares)), average(static_cast<std::size_t>(targets)), observed(average) {
@@ -125,7 +125,7 @@ TEST(Dressing, TheMixtureHasTheVarianceOfTheErrors) {
   now.add_to(dressed);
   const IntervalScores found = dressed.reduce(reducer)[0];
   EXPECT_NEAR(std::sqrt(found.variance / errors), 1, 0.03) << "spread / error";
-  // The members' own errors are known to the mixture, the shared one is not.
+  // The mixture represents the members' own errors, not the shared one.
   EXPECT_NEAR(found.inside_50, 0.5, 0.05);
   EXPECT_NEAR(found.inside_90, 0.9, 0.03);
 }

@@ -11,7 +11,7 @@
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/train/step.hpp"
 
-// A dense relation that is updated in backward, inside a training step.
+// A dense relation updated in backward, inside a training step.
 
 namespace rossby {
 namespace {
@@ -119,7 +119,7 @@ TEST(Fused, ClipsOneStepLateByTheCompleteNorm) {
   EXPECT_NEAR(result.loss, expected.loss, 1e-12 * expected.loss);
   const double scale = clip / (expected.gradient_norm + 1e-6);
   ASSERT_LT(scale, 0.5);
-  // The first step of M was not scaled; all others were.
+  // The first step of M was not scaled; the steps of all other parameters were.
   const auto& v_plain = plain_optimiser.states()[1].second.host();
   const auto& v_fused = fused_optimiser.states()[1].second.host();
   for (Index e = 0; e < v_plain.size(); ++e)
@@ -127,9 +127,9 @@ TEST(Fused, ClipsOneStepLateByTheCompleteNorm) {
   const auto& v_z = fused_optimiser.states()[0].second.host();
   for (Index e = 0; e < v_z.size(); ++e)
     EXPECT_NEAR(v_z[e], plain_optimiser.states()[0].second.host()[e], 1e-12 * (1 + v_z[e])) << e;
-  // The second one is, by the first one's factor.
+  // The second step of M is scaled by the first step's factor.
   std::vector<double> before(v_fused.begin(), v_fused.end());
-  Problem twin;  // the second step's gradient, from the same state
+  Problem twin;  // computes the second step's gradient from the same state
   for (std::size_t p = 0; p < twin.parameters.size(); ++p)
     std::copy(fused.parameters[p]->value.begin(), fused.parameters[p]->value.end(),
               twin.parameters[p]->value.begin());
@@ -178,7 +178,7 @@ TEST(Fused, AnAbsentRelationIsUpdatedWithGradientZero) {
   EXPECT_EQ(fused_optimiser.states()[1].count, 5);
 }
 
-/// Several steps with U and V updated in backward, and with gradients of their own.
+/// Compares several steps with U and V updated in backward against steps with gradients of their own.
 void check_low_rank(Index n, Index rank, const OptimiserOptions& options, bool clipped) {
   const auto make = [&](bool fuse) {
     auto p = std::make_unique<LowRankProblem>(n, rank);
@@ -208,7 +208,8 @@ TEST(Fused, LowRankFactorsEqualThoseWithGradients) {
         check_low_rank(n, rank, {.kind = kind, .beta1 = kind == OptimiserKind::adam ? 0 : 0.9}, n == 700);
 }
 
-/// Along a random direction in each parameter: many tiles of rows, too many entries for a check of each.
+/// Along a random direction in each parameter, because many tiles of rows have too many entries to check
+/// each.
 TEST(LowRank, GradientsOverManyTilesMatchFiniteDifferences) {
   LowRankProblem p(700, 20);
   const auto loss = [&] {

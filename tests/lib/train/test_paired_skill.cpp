@@ -8,8 +8,8 @@
 namespace rossby {
 namespace {
 
-/// Squared errors of a forecaster whose error variance at an origin is `level` times a slowly changing one
-/// that both share, and so many times noise of its own.
+/// Returns squared errors of a forecaster. The variance at an origin is level · (shared + own · noise). All
+/// forecasters have the same slowly changing part `shared`.
 OriginErrors errors_of(Index horizons, Index origins, double level, double own, std::uint64_t seed) {
   OriginErrors errors{horizons, origins, {}, {}};
   const Random random(seed, "errors");
@@ -27,7 +27,7 @@ TEST(PairedSkill, IsOneMinusTheRatioOfMeanErrors) {
   const OriginErrors model = errors_of(3, 200, 0.81, 0, 1), baseline = errors_of(3, 200, 1, 0, 2);
   const PairedSkill paired = paired_skill(model, baseline);
   EXPECT_NEAR(paired.skill, 0.1, 1e-12);
-  // Errors that differ by a factor at every origin are as sure as can be.
+  // Errors that differ by the same factor at every origin have no uncertainty.
   EXPECT_NEAR(paired.low, 0.1, 1e-12);
   EXPECT_NEAR(paired.high, 0.1, 1e-12);
   EXPECT_FALSE(paired.tie());

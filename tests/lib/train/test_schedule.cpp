@@ -11,7 +11,7 @@ TEST(Schedule, PlateauFallsAfterMoreThanPatienceBadEpochsAndCountsAnew) {
   Schedule schedule({.kind = ScheduleKind::plateau, .lr = 1, .patience = 2, .ratio = 0.1, .min_lr = 0.05});
   EXPECT_TRUE(schedule.observe(1.0));
   EXPECT_FALSE(schedule.observe(1.0));      // 1 bad
-  EXPECT_FALSE(schedule.observe(0.99995));  // 2: within the threshold is not better
+  EXPECT_FALSE(schedule.observe(0.99995));  // 2: within the threshold is no improvement
   EXPECT_DOUBLE_EQ(schedule.rate(3), 1.0);
   EXPECT_FALSE(schedule.observe(2.0));  // 3 > patience
   EXPECT_DOUBLE_EQ(schedule.rate(4), 0.1);
@@ -19,7 +19,7 @@ TEST(Schedule, PlateauFallsAfterMoreThanPatienceBadEpochsAndCountsAnew) {
   schedule.observe(1.0);
   schedule.observe(1.0);
   EXPECT_DOUBLE_EQ(schedule.rate(6), 0.1);
-  EXPECT_TRUE(schedule.observe(0.5));  // a best one resets the count
+  EXPECT_TRUE(schedule.observe(0.5));  // a new best resets the count
   schedule.observe(1.0);
   schedule.observe(1.0);
   EXPECT_DOUBLE_EQ(schedule.rate(9), 0.1);
@@ -34,7 +34,7 @@ TEST(Schedule, EpochsCountWhereNotEachIsLookedAt) {
   Schedule schedule({.kind = ScheduleKind::plateau, .lr = 1, .patience = 8, .ratio = 0.1, .min_lr = 1e-5});
   schedule.observe(1.0, 4);
   schedule.observe(1.0, 4);
-  schedule.observe(1.0, 4);  // 8 are no more than patience
+  schedule.observe(1.0, 4);  // 8 do not exceed patience
   EXPECT_EQ(schedule.since_best(), 8);
   EXPECT_DOUBLE_EQ(schedule.rate(12), 1);
   EXPECT_FALSE(schedule.observe(1.0, 0));  // out of turn

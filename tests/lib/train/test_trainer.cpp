@@ -34,7 +34,7 @@ class Quadratic final : public Task<double> {
   double node_steps() const override { return 1; }
   double validate(Tape<double>&) override { return next_ < validation_.size() ? validation_[next_++] : NAN; }
 
-  double weight_of_second = 1;  // another: of the second batch, whose target is 1
+  double weight_of_second = 1;  // weight of the second batch, whose target is 1
   float target = 3;
   Parameter<double> x_{"x", Placement::rows, {1, 1, 1}};
 
@@ -102,7 +102,7 @@ TEST(Trainer, StopsEarlyAfterEpochsHoweverSeldomItLooks) {
   EXPECT_EQ(outcome.result.epochs, 6) << "best at the second, looked at again at the fourth and the sixth";
 }
 
-// The last epoch of a run is looked at out of turn; where it was the best, epochs count from there.
+// The last epoch of a run is validated out of turn. If it was the best, epochs count from there.
 TEST(Trainer, StopsEarlyAfterABestEpochOutOfTurn) {
   Quadratic task({5, 1, 5, 5, 5, 5});
   const TrainerOptions seven{.epochs = 7, .early_stop = 5, .validate_every = 5, .keep_best = false};

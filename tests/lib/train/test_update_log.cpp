@@ -6,7 +6,7 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/train/update_log.hpp"
 
-// Recordings of asynchronous updates: what is written is read, and what is damaged is noticed.
+// Recordings of asynchronous updates: files are read as written, and damage is reported.
 
 namespace rossby {
 namespace {

@@ -29,7 +29,7 @@ TEST(ScoreMoments, AreScores) {
   EXPECT_TRUE(std::isnan(m.rmse())) << "a diverged forecast does not hide";
 }
 
-/// Two rows, two steps 4 and 5, forecasts 1 above the observations of row 0 and 2 below those of row 1.
+/// Two rows, steps 4 and 5. Forecasts are 1 above the observations of row 0 and 2 below those of row 1.
 struct Case {
   std::vector<Index> steps{4, 5};
   std::vector<double> forecast{2, 3, 5, 6}, observed{1, 2, 7, none};

@@ -12,8 +12,8 @@
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/train/window_task.hpp"
 
-// Forecasts, errors and validation of windows that are not a multiple of a batch, against sums over all
-// windows one by one; how often truth is fed.
+// Forecasts, errors and validation of windows that do not fill the last batch, compared with sums over single
+// windows; how often truth is fed.
 
 namespace rossby {
 namespace {
@@ -27,12 +27,12 @@ std::vector<Index> range(Index first, Index last) {
   return values;
 }
 
-/// A forecast that depends on its window and its horizon: of the last and the first known step, scaled.
+/// A scaled forecast from the last and the first known step of its window, and its horizon.
 double rule(double last, double first, Index horizon) {
   return 0.5 * last + 0.25 * first + 0.1 * static_cast<double>(horizon);
 }
 
-/// Forecasts by `rule`; keeps what it was told to feed.
+/// Forecasts by `rule` and records which steps fed truth.
 class Rule final : public WindowModel<double> {
  public:
   [[nodiscard]] std::string_view name() const override { return "rule"; }
@@ -64,10 +64,10 @@ class Rule final : public WindowModel<double> {
 
   std::vector<Index> batches;
   std::vector<std::vector<bool>> feeds;
-  std::function<void()> computes;  // called then
+  std::function<void()> computes;  // called by predict
 };
 
-/// One of several groups, between which nothing moves.
+/// One of several groups, without transfers between them.
 class GroupAlone final : public StepExchange {
  public:
   GroupAlone(int groups, int group) : groups_(groups), group_(group) {}
@@ -83,7 +83,7 @@ class GroupAlone final : public StepExchange {
   int groups_, group_;
 };
 
-/// One of two groups, which notes what is under way. What arrives is of no meaning.
+/// One of two groups; records which transfers are under way. The values that arrive have no meaning.
 class NotedExchange final : public StepExchange {
  public:
   explicit NotedExchange(int group) : group_(group) {}
@@ -108,7 +108,7 @@ class NotedExchange final : public StepExchange {
   int group_;
 };
 
-/// The sums of ranks that come one after the other: the last one has those of all.
+/// Sums of ranks that run one after the other; the last one gets the total.
 class RanksInTurn final : public Reducer {
  public:
   void sum(std::span<double> values) override {
@@ -151,7 +151,7 @@ struct Sums {
   double count = 0, absolutes = 0, squares = 0;
 };
 
-/// Errors of all origins, one by one.
+/// Returns errors of all origins, added one by one.
 Sums sums_of(const Data& data, const std::vector<Index>& origins, Index horizon) {
   Sums sums;
   for (const Index origin : origins)
@@ -194,7 +194,7 @@ struct Rank {
 class WindowScores : public testing::TestWithParam<std::tuple<Index, Index>> {
  protected:
   [[nodiscard]] Index batch() const { return std::get<0>(GetParam()); }
-  /// So many, with a gap, and the last that the series has targets of.
+  /// Returns this many origins, with a gap, up to the last one with targets.
   [[nodiscard]] std::vector<Index> origins() const {
     const Index count = std::get<1>(GetParam());
     std::vector<Index> origins = range(all_steps - shape.outputs - count, all_steps - shape.outputs);
@@ -335,11 +335,11 @@ TEST_P(WindowScores, CallsOfAValidationAreTold) {
 INSTANTIATE_TEST_SUITE_P(Batches, WindowScores,
                          testing::Combine(testing::Values(1, 3, 4, 64), testing::Values(2, 11, 13)));
 
-// The step that is forecast, not the one before it.
+// Known inputs are those of the forecast step, not of the step before it.
 TEST(SeriesWindows, KnowAheadOfTheStepThatIsForecast) {
   GroupAlone between(1, 0);
   StepStore store(all_steps, nodes, 1, {range(0, all_steps)}, between, false, 2);
-  for (Index t = 0; t < all_steps; ++t)  // a target, a past input and a known one of every node
+  for (Index t = 0; t < all_steps; ++t)  // a target, a past input and a known input of every node
     for (Index k = 0; k < store.width(); ++k)
       store.values()[static_cast<std::size_t>(t * store.width() + k)] = static_cast<float>(100 * t + k);
   const Scaler scaler(nodes, 1), half(nodes, 1, 0.5);
@@ -368,8 +368,8 @@ TEST(SeriesWindows, KnowAheadOfTheStepThatIsForecast) {
   EXPECT_EQ(input.value.at(1, 1)[3], 0.5 * (100 * 13 + 2 * nodes + 1)) << "what is known ahead";
 }
 
-// Of windows of all groups: those of the next batch are on their way as this one is computed, and are there
-// when it is its turn.
+// Windows of all groups: the steps of the next batch travel while this one is computed, and have arrived at
+// its turn.
 TEST(WindowTask, StepsOfTheNextBatchTravelWhileOneIsComputed) {
   const Data data;
   OneRankReducer reducer;
