@@ -1,6 +1,6 @@
-// Every kernel that a training step uses: its time beside the floor that memory and arithmetic of this
-// machine allow, both measured at the start. A result that differs from the reference kernel is an error and
-// the exit code is 1.
+// Times every kernel of a training step and compares it with the floor that memory and arithmetic of this
+// machine allow. The floor is measured at the start. If a result differs from the reference kernel, the
+// program reports an error and exits with code 1.
 
 #include <algorithm>
 #include <cstdio>
@@ -20,11 +20,11 @@
 namespace rossby::bench {
 namespace {
 
-/// What all cases of one thread count share.
+/// Data shared by all cases of one thread count.
 struct Setting {
   Machine machine;
   int wrong = 0;
-  double mark_seconds = 0;  // of a device: what a time includes beside kernels
+  double mark_seconds = 0;  // time in a device measurement besides kernels
 };
 
 void report(benchmark::State& state, const Work& work, Machine& machine) {
@@ -44,15 +44,15 @@ void report(benchmark::State& state, const Work& work, Machine& machine) {
       fmt::format("{}{}{}", arithmetic ? "flops" : "bytes", cache.bytes > 0 ? " in " : "", cache.name));
 }
 
-/// The operands of the benchmark that runs now: it is called several times, until its timing is steady.
+/// The operands of the running benchmark, which is called several times until its timing is steady.
 struct Current {
   std::string name;
   std::unique_ptr<KernelCase> kernel;
   double error = 0;
 };
 
-/// What the device takes for a call's kernels behind each other, however long the host took to launch them:
-/// it is held until they are enqueued.
+/// Times a call's kernels on the device back to back, however long the host took to launch them: the device
+/// is held until all are enqueued.
 void measure_on_device(benchmark::State& state, const Exec& exec, const Setting& setting,
                        KernelCase& kernel) {
   constexpr double ahead = 50e-6;
@@ -107,9 +107,9 @@ constexpr const char* usage =
     "              without --threads and --isa\n"
     "  --tolerance relative error that counts as wrong (default: each benchmark's own, 1e-4)\n";
 
-/// Kernels that all cases are run with.
+/// Kernels and device that all cases run with.
 struct Way {
-  std::string name;  // ends those of the benchmarks
+  std::string name;  // suffix of benchmark names
   Exec exec;
   std::shared_ptr<Setting> setting;
 };
@@ -192,7 +192,7 @@ int run(int argc, char** argv) {
   benchmark::Initialize(&count, words.data());
   if (benchmark::ReportUnrecognizedArguments(count, words.data())) return 2;
   const std::size_t matched = benchmark::RunSpecifiedBenchmarks();
-  current->kernel.reset();  // what lies on a device goes before it
+  current->kernel.reset();  // its data on a device must be freed before the device
   benchmark::ClearRegisteredBenchmarks();
   benchmark::Shutdown();
   int wrong = 0;

@@ -1,5 +1,5 @@
-// How fast a series is read: seconds to open it (headers, checks), to get memory for its values from the
-// system (their first touch), and to have all of them there as float32.
+// Times the reading of a series: seconds to open it (headers, checks), to get memory for its values from the
+// system (first touch), and to load all of them as float32.
 //
 //     bench_reading [--repeats N] FILE...      files as data.file names them
 //
@@ -25,11 +25,11 @@ namespace {
 
 struct Times {
   double open = 0, touch = 0, read = 0;
-  double core = 0;  // of the core, in `open` and `read`: what they take while nothing else is on it
+  double core = 0;  // core seconds in `open` and `read`: their time on an idle core
   [[nodiscard]] double sum() const { return open + read; }
 };
 
-/// Seconds that this process had of its core.
+/// Returns the core seconds that this process has used.
 double core_seconds() {
   timespec at{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);

@@ -1,6 +1,6 @@
-// Whole training steps of STNN, alone or under mpirun: time, memory and traffic beside the floor of this
-// machine. Each case is first checked on a small grid against the reference kernels; a wrong loss is an error
-// and the exit code is 1.
+// Times whole training steps of STNN, alone or under mpirun: time, memory and traffic compared with the floor
+// of this machine. Each case is first checked on a small grid against the reference kernels. If a loss is
+// wrong, the program reports an error and exits with code 1.
 
 #include <cstdio>
 #include <cstdlib>
@@ -57,13 +57,13 @@ struct Options {
   bool graphs = false;
 };
 
-/// Every case of a dense learned relation once by every way.
+/// Returns each case of a dense learned relation once for every way, and all other cases once.
 std::vector<StepCase> by_ways(const std::vector<StepCase>& cases, const std::vector<std::string>& ways,
                               double chunk_mib, double stream_gib) {
   std::vector<StepCase> all;
   for (const StepCase& item : cases)
     for (const std::string& way : ways) {
-      // Pairs keep a gradient, which a relation that streams has none of.
+      // Pairs keep a gradient; a streamed relation has none.
       const bool streams = item.mode == Mode::discover && !item.pairs;
       if (!streams && way != ways.front()) continue;
       StepCase one = item;
@@ -217,7 +217,7 @@ void print_profile(const CaseResult& result) {
   }
 }
 
-/// Jobs that wanted a processor over the last minute when the run ended.
+/// Returns the load average over the last minute.
 double load_average() {
   double load = 0;
   return getloadavg(&load, 1) == 1 ? load : -1;
@@ -321,7 +321,7 @@ int main_of(Ranks& ranks, int argc, char** argv) {
       return 0;
     }
     options = parse(arguments);
-  } catch (const UserError& error) {  // the same words on every rank
+  } catch (const UserError& error) {  // the same text on every rank
     if (ranks.rank() == 0) std::fprintf(stderr, "bench_step: %s\n", error.what());
     return 2;
   }

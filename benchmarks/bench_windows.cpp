@@ -1,7 +1,7 @@
-// Training steps of forecasters of windows under mpirun, on a process grid: seconds a step, the share
-// of this machine's SGEMM rate that its arithmetic reaches, what reading windows costs beside copying as many
-// bytes, and what fetching the steps of other groups costs. The loss of a small problem is held against the
-// reference kernels first; where it is wrong the exit code is 1.
+// Times training steps of window models under mpirun, on a process grid. Reports seconds per step, the share
+// of this machine's SGEMM rate that the arithmetic reaches, the time to read windows compared with copying as
+// many bytes, and the time to fetch the steps of other groups. The loss of a small problem is first compared
+// with the reference kernels; if it is wrong, the exit code is 1.
 
 #include <algorithm>
 #include <chrono>
@@ -97,14 +97,13 @@ WindowCase parse(Arguments& arguments) {
 
 struct Steps {
   std::vector<double> seconds;
-  std::vector<double> gemm;  // flops a second of all ranks before each step, and after the last one
+  std::vector<double> gemm;  // flops per second of all ranks, before each step and after the last one
   double loss = 0;
   double flops = 0;  // of a step on this rank
   double arena_bytes = 0;
 };
 
-/// What a simulated device has been given: launches, copies, points to wait for; and how many of them are
-/// copies into its memory.
+/// Commands to a simulated device: launches, copies and events in total, and copies into its memory.
 struct Given {
   Index all = 0, copied_in = 0;
   static Given so_far(const Exec& exec) {
@@ -114,7 +113,7 @@ struct Given {
   }
 };
 
-/// Steps that run ahead of the device, as those of a training: of one of them.
+/// One step of several that run ahead of the device, as in training.
 struct Ahead {
   double seconds = 0;
   Given given;
@@ -156,7 +155,7 @@ Ahead time_ahead(WindowTraining& training, int count) {
   return {seconds_since(begin) / count, {last.all - before.all, last.copied_in - before.copied_in}};
 }
 
-/// With `gemm` the rate of SGEMM is measured between the steps, by all ranks at the same time.
+/// `gemm`: also measures the rate of SGEMM between the steps, on all ranks at once.
 Steps run_steps(WindowTraining& training, int count, bool gemm) {
   Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters(),
                              training.exec.device);
@@ -188,7 +187,8 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
   return steps;
 }
 
-/// The loss after a few steps of a small problem, by the reference kernels and by those that are timed.
+/// Returns the relative error of the loss after a few steps of a small problem, against the reference
+/// kernels.
 double small_error(WindowCase o, const Communicator& world, const Exec& exec) {
   o.nodes = 29;
   o.windows = 2 * o.groups;
@@ -217,18 +217,18 @@ int run(const Communicator& world, const WindowCase& o) {
   Machine machine =
       device ? Machine::of_device(exec, o.device == "simulated") : Machine(o.threads, false, world.size());
   WindowTraining training(o, exec, world);
-  constexpr int cold = 2;  // steps in which memory is touched for the first time
+  constexpr int cold = 2;  // steps with the first touch of memory
   Steps steps = run_steps(training, o.repeats + cold, true);
   steps.seconds.erase(steps.seconds.begin(), steps.seconds.begin() + cold);
   steps.gemm.erase(steps.gemm.begin(), steps.gemm.begin() + cold);
   const double second = median(steps.seconds),
                best = *std::min_element(steps.seconds.begin(), steps.seconds.end());
   const Ahead ahead = time_ahead(training, o.repeats);
-  // On a device windows are read from the series there, as a part of the step.
+  // On a device, windows are read from the series there, as part of the step.
   const Reading reading = device ? Reading{} : time_reading(training, o.repeats);
   const auto [fetch, fetched] = time_fetching(training, o.repeats);
   double peak[] = {peak_resident_bytes(), steps.arena_bytes, ahead.seconds,
-                   device ? static_cast<double>(device->peak_bytes()) : 0};  // without what is only compared
+                   device ? static_cast<double>(device->peak_bytes()) : 0};  // before comparison data
   const Materialised tensors = time_materialised(training, o.repeats);
   double rates[] = {steps.flops, machine.gemm(), fetched, tensors.bytes,
                     static_cast<double>(training.store->values().size_bytes())};

@@ -1,4 +1,4 @@
-// h += (W z) Aᵀ with dense learned W (n, n), and its adjoint. The arrays of one n are shared by its cases.
+// h += (W z) Aᵀ with dense learned W (n, n), and its adjoint. Cases of one n share arrays.
 
 #include <map>
 #include <type_traits>
@@ -11,8 +11,8 @@
 namespace rossby::bench {
 namespace {
 
-/// W and its gradient, made at first use and held as long as a case of this n is; the same in bf16 once it is
-/// asked for.
+/// W and its gradient, allocated at first use and kept as long as a case of this n exists; also in bf16 on
+/// request.
 struct Square {
   Array<float> weight, gradient;
   Array<Bf16> bf16_weight, bf16_second;
@@ -29,12 +29,12 @@ struct Square {
   }
 };
 
-/// Hands out one Square an n; the last one asked for stays, so that consecutive cases share it.
+/// Returns one Square per n. The last one stays, so that consecutive cases share it.
 class Squares {
  public:
   std::shared_ptr<Square> of(const Exec& exec, Index n) {
     if (n != n_) {
-      last_.reset();  // before the next one is made: two do not fit everywhere
+      last_.reset();  // first, because two may not fit into memory
       last_ = std::make_shared<Square>(exec, n);
       n_ = n;
     }
@@ -46,7 +46,7 @@ class Squares {
   std::shared_ptr<Square> last_;
 };
 
-/// Rows of W spread over all of it: what the check computes in double. A prime, or all.
+/// Returns rows of W spread over all of it, for the check in double: a prime number of rows, or all.
 std::vector<Index> spread(Index n) {
   std::vector<Index> list;
   const Index count = std::min<Index>(n, 61);
@@ -54,7 +54,7 @@ std::vector<Index> spread(Index n) {
   return list;
 }
 
-/// What both directions read.
+/// Operands of both directions.
 class DenseCase : public KernelCase {
  public:
   DenseCase(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
@@ -78,7 +78,7 @@ class DenseCase : public KernelCase {
     std::copy(values.begin(), values.end(), wide.begin());
     return wide;
   }
-  /// Rows (nodes) `list` of node data, in double.
+  /// Returns rows (nodes) `list` of node data, in double.
   [[nodiscard]] Buffer<double> rows_of(Array<float>& array, const std::vector<Index>& list) const {
     const std::span<const float> values = array.values();
     const Index width = cols_ * d_;
@@ -102,7 +102,7 @@ class DenseForward final : public DenseCase {
     relate_dense_forward<float>(exec, node(h_), relate(), node(z_), workspace_.span());
   }
 
-  /// Rows are independent: the reference kernel computes some of them.
+  /// Rows are independent, so the reference kernel computes only some.
   double error(const Exec& exec) override {
     run(exec);
     const auto list = spread(n_);
@@ -123,7 +123,7 @@ class DenseForward final : public DenseCase {
   Array<float> h_;
 };
 
-/// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
+/// epsilon = 1: a gradient near zero moves M little, so that float and double are comparable.
 template <class T>
 DenseUpdate<T> make_update(double lr) {
   DenseUpdate<T> update;
@@ -146,8 +146,8 @@ class DenseBackward : public DenseCase {
 
   void run(const Exec& exec) override { run(exec, square_->gradient.data()); }
 
-  /// Columns are independent but for dA = Σ over rows of δᵀ(W z): the reference kernel computes some columns,
-  /// and dA from W z in the forward kernel, which has a check of its own.
+  /// Columns are independent except for dA = Σ over rows of δᵀ(W z). The reference kernel computes some
+  /// columns, and dA from W z of the forward kernel, which has its own check.
   double error(const Exec& exec) override {
     make_context(exec);
     run(exec);
@@ -172,7 +172,7 @@ class DenseBackward : public DenseCase {
   }
 
  protected:
-  /// W z, which backward takes dA from.
+  /// Computes W z, from which backward computes dA.
   void make_context(const Exec& exec) {
     Array<float> h(exec, n_ * cols_ * d_);
     DenseRelate<float> kept = relate();
@@ -191,7 +191,8 @@ class DenseBackward : public DenseCase {
     array.send();
   }
 
-  /// Some columns of M and v after one update, v from zero, against the update in double; V is float or Bf16.
+  /// Returns the error of some columns of M and v after one update from v = 0, against the update in double.
+  /// V is float or Bf16.
   template <class V, class Update>
   double update_error(const Exec& exec, Array<V>& weight, Array<V>& second, const Update& update_once) {
     make_context(exec);
@@ -247,7 +248,7 @@ class DenseBackward : public DenseCase {
   }
 };
 
-/// Backward with the update of Adam (beta1 = 0) inside: the gradient's array serves as second moment.
+/// Backward with Adam's update (beta1 = 0) inside; the gradient's array serves as second moment.
 class DenseFused final : public DenseBackward {
  public:
   using DenseBackward::DenseBackward;
@@ -309,7 +310,7 @@ class DenseForwardBf16 final : public DenseCase {
   Array<float> h_;
 };
 
-/// Backward with the update of Adam inside, W and v in bf16.
+/// Backward with Adam's update inside, W and v in bf16.
 class DenseFusedBf16 final : public DenseBackward {
  public:
   DenseFusedBf16(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
@@ -352,25 +353,25 @@ std::vector<NamedCase> dense_cases(const Sizes& sizes) {
       const double product = 2 * entries * static_cast<double>(cols * d),
                    layer = 2 * node * static_cast<double>(d);
       const std::string name = fmt::format("/n:{}/d:{}/cols:{}", n, d, cols);
-      // W and z once, h read and written.
+      // Reads W and z once, reads and writes h.
       cases.push_back({"relate_dense_forward" + name,
                        {4 * entries + 12 * node, product + layer, 4 * entries + 8 * node},
                        [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
                          return std::make_unique<DenseForward>(exec, *squares, n, cols, d);
                        }});
-      // W once, its gradient read and written; z and δ once, dz read and written. Wᵀδ, δzᵀ, dz and dA.
+      // Reads W, z and δ once, reads and writes the gradient of W and dz. Computes Wᵀδ, δzᵀ, dz and dA.
       cases.push_back({"relate_dense_backward" + name,
                        {12 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
                        [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
                          return std::make_unique<DenseBackward>(exec, *squares, n, cols, d);
                        }});
-      // M and v read and written.
+      // Reads and writes M and v.
       cases.push_back({"relate_dense_fused" + name,
                        {16 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
                        [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
                          return std::make_unique<DenseFused>(exec, *squares, n, cols, d);
                        }});
-      constexpr double rounding = 0x1p-7;  // of bf16, relative
+      constexpr double rounding = 0x1p-7;  // relative, of bf16
       cases.push_back({"relate_dense_forward_bf16" + name,
                        {2 * entries + 12 * node, product + layer, 2 * entries + 8 * node},
                        [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {

@@ -1,5 +1,5 @@
-// Dense layers, activations, losses and the low-rank and self relations' products: node data of the 60 x 168
-// grid.
+// Dense layers, activations, losses, and products of low-rank and self relations, on node data of the 60 x
+// 168 grid.
 
 #include <tuple>
 
@@ -52,7 +52,7 @@ struct LinearBackwardInput {
   [[nodiscard]] Outputs<T> outputs() { return {dx.values()}; }
 };
 
-/// dW (out, in) += dyᵀ·x. Also a low-rank relation's Vᵀz.
+/// dW (out, in) += dyᵀ·x. Also the Vᵀz of a low-rank relation.
 template <class T>
 struct LinearBackwardWeight {
   Index m, in, out;
@@ -182,7 +182,7 @@ struct ClampL1 {
   [[nodiscard]] Outputs<T> outputs() { return {dm.values(), sum.as<T>()}; }
 };
 
-/// y = a ∘ b, as gated and self relations multiply.
+/// y = a ∘ b, the product of gated and self relations.
 template <class T>
 struct Multiply {
   Index size;

@@ -48,7 +48,7 @@ struct Sampled {
   }
 };
 
-/// A rank's rows of one dense relation, as many as there are pairs, twice.
+/// A rank's rows of one dense relation, twice as many as there are pairs.
 template <class T>
 struct SampledDense {
   Index steps, n, d, rows;
@@ -99,7 +99,7 @@ std::vector<NamedCase> pair_cases(const Sizes& sizes) {
         static_cast<double>(pairs) * grid_entries(n_lat, n_lon) / static_cast<double>(sizes.nodes());
     const auto values = static_cast<double>(pairs * relations * d), channels = static_cast<double>(d);
     const std::string name = fmt::format("/pairs:{}/n:{}/d:{}", pairs, sizes.nodes(), d);
-    // Weight, column and latents of every entry met; the context written, or its gradient read.
+    // Reads weight, column and latents of every sampled entry; writes the context or reads its gradient.
     cases.push_back(checked<Sampled>("sampled_sparse_forward" + name,
                                      {entries * (8 + 4 * channels) + 4 * values, 2 * entries * channels,
                                       entries * (8 + 4 * channels) + 4 * values},
@@ -108,7 +108,7 @@ std::vector<NamedCase> pair_cases(const Sizes& sizes) {
                                      {entries * (16 + 12 * channels) + 4 * values, 4 * entries * channels,
                                       entries * (12 + 8 * channels) + 4 * values},
                                      sizes.steps(), n_lat, n_lon, d, pairs, true));
-    // Rows of W and the latents of all steps are read; the gradients of both are read and written.
+    // Reads rows of W and the latents of all steps; reads and writes the gradients of both.
     const double weights = static_cast<double>(pairs * sizes.nodes());
     const double latents = static_cast<double>(sizes.steps() * sizes.nodes()) * channels;
     cases.push_back(

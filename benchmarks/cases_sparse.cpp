@@ -12,8 +12,8 @@ constexpr int relations = 8;
 struct Shape {
   Index d, cols;
 };
-// Rows of whole registers, and of parts of some, as slabs of any number of steps have, and forecasts from
-// many origins.
+// Rows of whole registers and of partial ones, as in slabs of any number of steps and in forecasts from many
+// origins.
 constexpr Shape shapes[] = {{1, 1}, {1, 4},  {1, 7},  {1, 8}, {1, 23}, {2, 6}, {2, 60}, {3, 10}, {4, 1},
                             {4, 8}, {4, 20}, {4, 21}, {5, 8}, {6, 5},  {7, 6}, {8, 1},  {8, 4},  {8, 8}};
 
@@ -31,7 +31,7 @@ struct Operands {
     for (Index i = 0; i < n; ++i) rows.push_back(static_cast<LocalColumn>(i));
     kept = keep_block(exec, block);
     if (exec.device) kept.push_back(exec.device->keep(rows));
-    // Learned weights lie on both sides of the clamp's ends.
+    // Learned weights lie on both sides of both clamp limits.
     weight = {exec, random_values<T>(block.entries(), "weight", learned ? -0.1 : 0, learned ? 1.1 : 1)};
     z = {exec, random_values<T>(n * cols * d, "z")};
     delta = {exec, random_values<T>(n * cols * d, "delta")};
@@ -86,13 +86,13 @@ std::vector<NamedCase> sparse_cases(const Sizes& sizes) {
       const double layer = 2 * node * channels * relations, product = 2 * entries * node / n;
       const std::string name =
           fmt::format("{}/n:{}/d:{}/cols:{}", learned ? "learned" : "given", n_lat * n_lon, d, cols);
-      // Weight and column of an entry; z once, h read and written.
+      // Reads weight and column of each entry and z once; reads and writes h.
       cases.push_back(
           checked<RelateForward>("relate_sparse_forward/" + name,
                                  {8 * entries + 4 * 3 * node, product + layer, 8 * entries + 8 * node}, n_lat,
                                  n_lon, cols, d, learned));
-      // Weight and row of an entry, its gradient read and written; z and δ once, dz read and written.
-      // W_kᵀδ, dz, dA and, learned, one dot product an entry.
+      // Reads weight and row of each entry, z and δ once; reads and writes the entry's gradient and dz.
+      // Computes W_kᵀδ, dz, dA and, if learned, one dot product per entry.
       const double entry = learned ? 16 : 8;
       cases.push_back(
           checked<RelateBackward>("relate_sparse_backward/" + name,

@@ -1,5 +1,5 @@
-// One relation of a grid times a signal, and its adjoint, as diffusions call them: the terms of a convolution
-// lie side by side, so that a row's columns are `terms` times their channels apart.
+// One relation of a grid times a signal, and its adjoint, as in diffusions. The terms of a convolution lie
+// side by side, so that the stride of a row's columns is `terms` times their channels.
 
 #include <fmt/core.h>
 
@@ -74,7 +74,7 @@ std::vector<NamedCase> spmm_cases(const Sizes& sizes) {
       const auto node = static_cast<double>(n_lat * n_lon * cols * channels);
       const std::string shape = fmt::format("n:{}/cols:{}/channels:{}", n_lat * n_lon, cols, channels);
       const double flops = 2 * entries * static_cast<double>(cols * channels);
-      // Weight and column of an entry; x once, y written, or dx read and written.
+      // Reads weight and column of each entry and x once; writes y, or reads and writes dx.
       for (const bool library : {false, true}) {
         if (library && !sizes.with_cusparse) continue;
         const std::string whose = library ? "_cusparse/" : "/";

@@ -1,4 +1,4 @@
-// Losses of latents Z (T, n, d) that read them and add their gradients in one pass.
+// Losses that read latents Z (T, n, d) and add their gradients in one pass.
 
 #include <fmt/core.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Index slab = 8;
 
-/// Steps of a slab, spread over the table, and slots of their gradients: half of them begin anew.
+/// Steps of a slab, spread over the table, and slots of their gradients. Half of the slots are overwritten.
 struct Slab {
   std::vector<Index> times, slots, begins;
   explicit Slab(Index steps) {

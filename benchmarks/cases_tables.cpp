@@ -1,4 +1,4 @@
-// Latents Z (T, n, d): rows cut out and gradients put back; and the optimiser's pass over them.
+// Latents Z (T, n, d): reading rows and adding gradients to them; and the optimiser's pass over Z.
 
 #include <fmt/core.h>
 
@@ -90,7 +90,7 @@ struct Adam {
   [[nodiscard]] Outputs<T> outputs() { return {theta.values(), m.values(), v.values()}; }
 };
 
-/// Updates with gradient zero that a table has missed, as those of a slab of latents: one hop holds for all.
+/// Missed updates of a table with gradient zero, as in a slab of latents. All of them can be joined.
 template <class T>
 struct AdamReplay {
   std::vector<AdamConstants<T>> steps;
@@ -100,7 +100,7 @@ struct AdamReplay {
     step.lr = 3e-3;
     step.beta1 = beta1;
     step.decay = beta1 > 0 ? 0 : 1e-7;
-    step.beta2 = 1 - 0x1p-23;  // however often a benchmark runs, v stays
+    step.beta2 = 1 - 0x1p-23;  // v stays the same, however often a benchmark runs
     for (Index q = 0; q < missed; ++q) {
       step.count = 1000 + q;
       steps.push_back(adam_constants<T>(step, false));
@@ -131,12 +131,12 @@ std::vector<NamedCase> table_cases(const Sizes& sizes) {
     cases.push_back(checked<EmbedPairs>("embed_pairs_backward" + name, work_of(single.backward, 8 * pairs),
                                         steps, n, d, sizes.pairs(), true));
   }
-  // Entries of the sparse relations; all of Z at d = 1; what no cache holds.
+  // Sizes: entries of the sparse relations; all of Z at d = 1; more than any cache holds.
   for (const Index size : {8 * n, steps * n, sizes.full ? Index{24'000'000} : Index{999}})
     for (const double beta1 : {0.0, 0.9})
       for (const bool gradient : {true, false}) {
         const auto values = static_cast<double>(size);
-        // θ, v and, with momentum, m read and written; the gradient read.
+        // Reads and writes θ, v and, with momentum, m; reads the gradient.
         const double scalars = (beta1 > 0 ? 6 : 4) + (gradient ? 1 : 0);
         cases.push_back(checked<Adam>(
             fmt::format("adam/beta1:{}/gradient:{}/values:{}", beta1, gradient ? 1 : 0, size),

@@ -1,5 +1,5 @@
-// The update of dense learned relations with a gradient that is there: what a host does for a device whose
-// relation streams. A chunk of 32 MiB of weights.
+// The update of dense learned relations with a given gradient, as a host makes it for a streamed relation of
+// a device. A chunk has 32 MiB of weights.
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 namespace rossby::bench {
 namespace {
 
-/// W and its moments in S.
+/// W and its moments, stored as S.
 template <class S>
 class DenseUpdateCase final : public KernelCase {
  public:
@@ -62,7 +62,7 @@ class DenseUpdateCase final : public KernelCase {
     for (std::size_t e = 0; e < values.size(); ++e) wide[e] = widen(values[e]);
     return relative_error<float>(wide, truth.span());
   }
-  /// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
+  /// epsilon = 1: a gradient near zero moves M little, so that float and double are comparable.
   template <class T>
   DenseUpdate<T> start_update(double lr) const {
     DenseUpdate<T> update;
@@ -99,7 +99,7 @@ template <class S>
 NamedCase update_case(const char* kind, Index rows, Index columns, bool moment, double tolerance) {
   const auto size = static_cast<double>(rows * columns);
   const double arrays = moment ? 3 : 2, word = sizeof(S);
-  // Weights and moments are read and written, the gradient is read.
+  // Reads and writes weights and moments; reads the gradient.
   return {fmt::format("relate_dense_update{}/rows:{}/n:{}/moment:{}", kind, rows, columns, moment ? 1 : 0),
           {(2 * arrays * word + 4) * size, adam_flops * size, (arrays * word + 4) * size},
           [=](const Exec& exec) -> std::unique_ptr<KernelCase> {

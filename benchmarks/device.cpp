@@ -16,7 +16,7 @@ const char* to_string(Products products) {
   return products == Products::model ? "model" : products == Products::tf32 ? "tf32" : "bf16";
 }
 
-// 10 and 7 bits of fraction.
+// tf32 has 10 and bf16 has 7 bits of fraction.
 double tolerance_of(Products products, double exact) {
   return products == Products::model ? exact : products == Products::tf32 ? 5e-3 : 4e-2;
 }

@@ -21,12 +21,12 @@
 
 namespace rossby::bench {
 
-/// One kernel call on operands of its own, in float.
+/// One kernel call on its own operands, in float.
 class KernelCase {
  public:
   virtual ~KernelCase() = default;
-  /// Calls the kernel once and returns the largest error of its outputs against the reference kernel in
-  /// double, relative to the largest true value of the output. NaN where an output is NaN.
+  /// Calls the kernel once. Returns the largest error of its outputs against the reference kernel in double,
+  /// relative to the largest true value of the output. NaN if an output is NaN.
   virtual double error(const Exec& exec) = 0;
   virtual void run(const Exec& exec) = 0;
 };
@@ -34,17 +34,17 @@ class KernelCase {
 struct NamedCase {
   std::string name;
   Work work;  // of one call
-  /// For kernels of this Exec: a device's arrays lie there.
+  /// Makes the case for kernels of this Exec; a device's arrays lie on the device.
   std::function<std::unique_ptr<KernelCase>(const Exec&)> make;
   double tolerance = 1e-4;
 };
 
-/// Sizes of the problems: `full` those of the tables in benchmarks/measured, otherwise some that finish at
+/// Problem sizes: `full` ones for the tables in benchmarks/measured, otherwise small ones that finish at
 /// once.
 struct Sizes {
   bool full = true;
-  bool with_cusparse = false;  // cuSPARSE's products beside own ones
-  bool on_device = false;      // kernels of the host alone are left out
+  bool with_cusparse = false;  // cuSPARSE's products as well as Rossby's own
+  bool on_device = false;      // leave out kernels that run only on the host
   [[nodiscard]] Index n_lat() const { return full ? 60 : 7; }
   [[nodiscard]] Index n_lon() const { return full ? 168 : 11; }
   [[nodiscard]] Index nodes() const { return n_lat() * n_lon(); }
@@ -64,14 +64,14 @@ std::vector<NamedCase> table_cases(const Sizes& sizes);
 std::vector<NamedCase> table_loss_cases(const Sizes& sizes);
 std::vector<NamedCase> pair_cases(const Sizes& sizes);
 
-/// What a kernel adds to, on the host: at once, or when a device's results come home.
+/// A sum that a kernel adds to, on the host: at once, or when a device's results arrive.
 class Sum {
  public:
   double* anew() {
     value_ = 0;
     return &value_;
   }
-  /// To be asked after the results of the same kernel have been.
+  /// Call after values() of the same kernel's results.
   template <class T>
   [[nodiscard]] std::span<const T> as() {
     T& to = std::get<T>(rounded_);
@@ -84,7 +84,7 @@ class Sum {
   std::tuple<float, double> rounded_;
 };
 
-/// Largest difference relative to the largest true value (absolute where all of those are 0).
+/// Returns the largest difference relative to the largest true value (absolute if all true values are 0).
 template <class A>
 double relative_error(std::span<const A> values, std::span<const double> truth) {
   double worst = 0, scale = 0;
@@ -97,12 +97,12 @@ double relative_error(std::span<const A> values, std::span<const double> truth) 
   return scale > 0 ? worst / scale : worst;
 }
 
-/// The larger; NaN where one is.
+/// Returns the larger value; NaN if either is NaN.
 inline double worse(double a, double b) {
   return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
 }
 
-/// Uniform values that float and double hold alike: a prime number of random ones, repeated.
+/// Returns uniform values that are exact in float and double: a prime number of random values, repeated.
 template <class T>
 Buffer<T> random_values(Index size, std::string_view stream, double low = -1, double high = 1) {
   constexpr Index period = 65'521;
@@ -114,7 +114,7 @@ Buffer<T> random_values(Index size, std::string_view stream, double low = -1, do
   return values;
 }
 
-/// Values where the kernels that use them work, and a copy of the host's that they came from.
+/// Values where their kernels run, and the host's copy they came from.
 template <class T>
 class Array {
  public:
@@ -126,13 +126,13 @@ class Array {
   [[nodiscard]] T* data() const { return twin_.data(device_); }
   [[nodiscard]] std::span<T> span() const { return twin_.span(device_); }
 
-  /// What kernels have left; sums that they owe the host have arrived by then.
+  /// Returns the kernels' results. Sums that kernels still owe the host have arrived afterwards.
   [[nodiscard]] std::span<const T> values() {
     twin_.fetch();
     if (device_) device_->settle();
     return std::as_const(twin_).host().span();
   }
-  /// The host's copy, to be changed; `send` takes it to the kernels.
+  /// Returns the host's copy for changes; `send` copies it to the kernels.
   [[nodiscard]] Buffer<T>& host() { return twin_.host(); }
   void send() {
     if (!device_) return;
@@ -141,20 +141,21 @@ class Array {
   }
 
  private:
-  mutable Twin<T> twin_;  // says where it lies
+  mutable Twin<T> twin_;  // knows where the values lie
   Device* device_ = nullptr;
 };
 
-/// Keeps what kernels read of a block on the device, where there is one.
+/// Keeps the arrays of a block that kernels read on the device, if there is one.
 inline std::vector<Device::Copy> keep_block(const Exec& exec, const CsrBlock& block) {
   std::vector<Device::Copy> copies;
   if (exec.device) keep_on(*exec.device, block, copies);
   return copies;
 }
 
-/// Holds an operation in float against the same one in double on the reference kernels. Op<T> is built from
-/// an Exec and Args and has run(Exec) and outputs(), a list of spans of the host. Names of Ops differ over
-/// all sources, though their namespaces have none: GCC 12 takes Checked of two of one name for one.
+/// Compares an operation in float with the same one in double on the reference kernels. Op<T> is constructed
+/// from an Exec and Args and has run(Exec) and outputs(), a list of spans on the host. Ops have different
+/// names in all sources although they are in unnamed namespaces, because GCC 12 confuses Checked of two Ops
+/// with one name.
 template <template <class> class Op, class... Args>
 class Checked final : public KernelCase {
  public:
@@ -191,7 +192,7 @@ NamedCase checked(std::string name, const Work& work, const Args&... args) {
 template <class T>
 using Outputs = std::vector<std::span<const T>>;
 
-/// Cost of the code's own tables plus the arrays that it touches.
+/// Returns the cost from the code's own tables, with the bytes of all arrays touched.
 inline Work work_of(const Cost& cost, double working_set) {
   return {cost.bytes, cost.flops, working_set};
 }

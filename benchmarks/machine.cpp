@@ -73,7 +73,7 @@ double Machine::cache_floor_seconds(const Work& work) {
 
 namespace {
 
-/// Seconds of one of `repeats` calls that are enqueued together, the best of three tries.
+/// Returns the seconds of one of `repeats` calls that are enqueued together, the best of three tries.
 template <class F>
 double device_seconds(const Exec& exec, int repeats, const F& f) {
   double best = std::numeric_limits<double>::infinity();
@@ -92,7 +92,7 @@ double device_seconds(const Exec& exec, int repeats, const F& f) {
 
 double measure_device_gemm(const Exec& exec, Index n, int repeats) {
   Buffer<float> a(n * n, *exec.device), b(n * n, *exec.device), c(n * n, *exec.device);
-  // Zeros would draw less power, and be multiplied at a higher clock.
+  // Zeros would draw less power and run at a higher clock.
   const Buffer<float> values = random_values<float>(n * n, "gemm");
   for (Buffer<float>* operand : {&a, &b}) exec.device->upload(operand->data(), values.span());
   const double seconds = device_seconds(exec, repeats, [&] {

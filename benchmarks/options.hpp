@@ -10,13 +10,12 @@
 
 namespace rossby::bench {
 
-/// Command line words "--name=value" or "--name value", and "--name" alone; what is not asked for stays in
-/// `rest`.
+/// Command line words "--name=value" or "--name value", and "--name" alone. Unknown words stay in `rest`.
 class Arguments {
  public:
   Arguments(int count, char** words) : words_(words, words + count) {}
 
-  /// Takes an option with a value out of the words; `otherwise` where it is not there.
+  /// Removes an option with a value from the words; returns `otherwise` if it is missing.
   std::string text(std::string_view name, std::string otherwise) {
     const std::string flag = "--" + std::string(name);
     for (std::size_t i = 1; i < words_.size(); ++i) {
@@ -67,7 +66,7 @@ class Arguments {
   std::vector<std::string> words_;
 };
 
-/// The comma-separated parts of a text.
+/// Returns the comma-separated parts of a text.
 inline std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> list;
   for (std::size_t from = 0; from <= text.size();) {
@@ -78,7 +77,8 @@ inline std::vector<std::string> parts(const std::string& text) {
   return list;
 }
 
-/// An instruction set by name; "widest" or "all" as lists. UserError where this machine has no such set.
+/// Returns the named instruction sets; "widest" and "all" are names, too. Throws UserError if one is missing
+/// here.
 inline std::vector<Isa> isas_named(const std::string& text) {
   if (text == "widest") return {widest_isa()};
   if (text == "all") return supported_isas();

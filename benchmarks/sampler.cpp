@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t capacity = std::size_t{1} << 18;
 
-// A signal's handler gets no argument of ours: where it writes has to be at a fixed place.
+// A signal handler has no arguments of its own, so it writes to a fixed place.
 std::atomic<std::uintptr_t*> sample_places{nullptr};
 std::atomic<std::size_t> sample_count{0};
 
@@ -48,7 +48,7 @@ void set_timer(long microseconds) {
   setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
-/// Functions of an executable file by address, from its full symbol table: static ones too.
+/// Returns the functions of an executable file by address, from its full symbol table, including static ones.
 std::map<std::uintptr_t, std::string> symbols_of(const char* path) {
   std::map<std::uintptr_t, std::string> symbols;
   std::ifstream file(path, std::ios::binary);
@@ -75,7 +75,7 @@ std::string readable(const std::string& symbol) {
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
   if (status != 0 || !text) return symbol.substr(0, 72);
   std::string name = text.get();
-  // Parameters begin at the first '(' outside of template arguments that is no "(anonymous namespace)".
+  // Parameters begin at the first '(' outside template arguments, except in "(anonymous namespace)".
   int depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '<') ++depth;
@@ -130,7 +130,7 @@ std::vector<FunctionShare> Sampler::functions() const {
     const bool known = dladdr(reinterpret_cast<const void*>(places_[i]), &info) != 0 && info.dli_fname;
     std::string name = "elsewhere";
     if (known && info.dli_fbase == self.dli_fbase) {
-      // Addresses in the file start at 0 where the program may lie anywhere.
+      // Addresses in the file start at 0 if the program is position-independent.
       auto at = own.upper_bound(places_[i] - reinterpret_cast<std::uintptr_t>(self.dli_fbase));
       if (at == own.begin()) at = own.upper_bound(places_[i]);
       if (at != own.begin()) name = readable(std::prev(at)->second);

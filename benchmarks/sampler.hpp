@@ -6,17 +6,16 @@
 
 namespace rossby::bench {
 
-/// Share of this process's processor time that a function took itself, without what it called.
+/// Share of this process's processor time in a function itself, without its callees.
 struct FunctionShare {
-  std::string
-      name;  // of a shared library: "libm.so.6: tanhf", where the name is the exported one before the place
+  std::string name;  // in shared libraries "libm.so.6: tanhf", with the last exported name before the address
   double share = 0;
 };
 
-/// Samples where this process spends its processor time, on all of its threads: at each tick of the process's
-/// profiling timer the instruction pointer is kept. Time in which the process waits or is not scheduled does
-/// not count, so other programs' load does not either. Linux on x86-64 and AArch64; elsewhere it finds
-/// nothing. One at a time.
+/// Samples where this process spends processor time, on all threads: each tick of the profiling timer stores
+/// the instruction pointer. Time in which the process waits or is not scheduled does not count, so the load
+/// of other programs does not count. Works on Linux on x86-64 and AArch64; finds nothing elsewhere. Use one
+/// at a time.
 class Sampler {
  public:
   Sampler();
@@ -27,7 +26,7 @@ class Sampler {
   void start();
   void stop();
   [[nodiscard]] std::size_t samples() const;
-  /// Largest share first.
+  /// Returns the functions, largest share first.
   [[nodiscard]] std::vector<FunctionShare> functions() const;
 
  private:

@@ -22,7 +22,7 @@ std::vector<StepCase> step_cases() {
     c.n_lat = 30;
     c.n_lon = 84;
   });
-  // Momentum makes it the seven passes of the law: M, m and v are read and written.
+  // With momentum, seven passes over memory: M, m and v are read and written.
   const auto discover = [&](const char* name, Index per_batch, bool bf16) {
     add(name, [&](StepCase& c) {
       c.mode = Mode::discover;
@@ -37,7 +37,7 @@ std::vector<StepCase> step_cases() {
   discover("discover_10080_slab1_bf16", 1, true);
   discover("discover_10080_slab8", 8, false);
   discover("discover_10080_slab8_bf16", 8, true);
-  // The reference code's own batches. Without L1, which has a gradient at every entry.
+  // The batches of the reference code, without L1, whose gradient touches every entry.
   add("discover_10080_pairs", [](StepCase& c) {
     c.mode = Mode::discover;
     c.l1 = false;
@@ -45,7 +45,7 @@ std::vector<StepCase> step_cases() {
     c.per_batch = 1000;
     c.measured = 60;
   });
-  // 24 GiB of weights, as much of second moments.
+  // 24 GiB of weights, and as much of second moments.
   add("discover_80000_slab8", [](StepCase& c) {
     c.n_lat = 200;
     c.n_lon = 400;

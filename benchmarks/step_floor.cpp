@@ -9,18 +9,18 @@ template <class T>
 using Kind = typename RelationTerm<T>::Kind;
 
 struct Sizes {
-  double rows, nodes, d, cols;  // cols: steps a slab
+  double rows, nodes, d, cols;  // cols: steps per slab
   double pairs;                 // of this rank; 0: slabs
   double word;
 };
 
-/// Bytes of a value of a parameter.
+/// Returns the bytes of a parameter's value.
 template <class T>
 double word_of(const Parameter<T>& parameter) {
   return parameter.in_bf16 ? sizeof(Bf16) : sizeof(T);
 }
 
-/// Forward and backward of one term over a slab.
+/// Cost of forward and backward of one term over a slab.
 template <class T>
 Cost term_over_slab(const RelationTerm<T>& term, const Sizes& s) {
   const double node = s.rows * s.cols * s.d;
@@ -54,12 +54,12 @@ Cost term_over_slab(const RelationTerm<T>& term, const Sizes& s) {
   return cost;
 }
 
-/// The same over sampled pairs: what their entries name.
+/// The same over sampled pairs: only their entries count.
 template <class T>
 Cost term_over_pairs(const RelationTerm<T>& term, const Sizes& s) {
   Cost cost;
   if (term.kind == Kind<T>::dense) {
-    // A learned row is read again by the optimiser.
+    // The optimiser reads a learned row again.
     const double met = s.pairs * s.nodes * term.relations;
     cost.bytes = (term.weight ? 1 : 2) * s.word * met;
     cost.flops = (term.weight ? 6 : 4) * met * s.d + 6 * s.pairs * s.d * s.d * term.relations;
@@ -71,7 +71,7 @@ Cost term_over_pairs(const RelationTerm<T>& term, const Sizes& s) {
   return cost;
 }
 
-/// Values of a parameter that a step of this pass has to move.
+/// Returns the number of a parameter's values that a step of this pass must move.
 template <class T>
 double touched(const Parameter<T>& parameter, const StepProblem<T>& problem, Pass pass, const Sizes& s) {
   const auto size = static_cast<double>(parameter.size());
@@ -96,7 +96,7 @@ double touched(const Parameter<T>& parameter, const StepProblem<T>& problem, Pas
     return decoder == (pass == Pass::decoder) ? size : 0;
   }
   if (pass == Pass::decoder) return 0;
-  // Of relations the rows of the pairs; L1 has a gradient everywhere.
+  // Pairs touch only their rows of relations; L1 has a gradient everywhere.
   const bool rows = parameter.placement == Placement::entries || !problem.item().l1;
   if (s.pairs > 0 && rows) return size * std::min(s.pairs / std::max(s.rows, 1.0), 1.0);
   return size;
@@ -120,7 +120,8 @@ Work step_work(const StepProblem<T>& problem, Pass pass, const Cost& ops) {
   if (pass == Pass::dynamics) {
     for (const auto& term : bank.terms)
       cost += item.pairs ? term_over_pairs(term, s) : term_over_slab(term, s);
-    // z and h forward; δ, z and dz (read and written) backward. Pairs of dense relations read z at all nodes.
+    // Reads z and h forward; reads δ, z and dz backward and writes dz. Pairs of dense relations read z at all
+    // nodes.
     const bool dense = std::any_of(bank.terms.begin(), bank.terms.end(),
                                    [](const auto& term) { return term.kind == Kind<T>::dense; });
     if (item.pairs && dense) cost.bytes += s.word * s.nodes * static_cast<double>(item.steps) * s.d * 4;

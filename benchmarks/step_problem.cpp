@@ -15,7 +15,7 @@ Grid whole_grid(const StepCase& item) {
   return grid;
 }
 
-/// Tiles as the program cuts a grid; dense relations need contiguous blocks.
+/// Returns tiles as the program cuts a grid; dense relations need contiguous blocks.
 RowPartition partition_of(const StepCase& item, Ranks& ranks) {
   const int parts = ranks.size();
   RowPartition partition = RowPartition::blocks(item.nodes(), parts);
@@ -29,7 +29,7 @@ RowPartition partition_of(const StepCase& item, Ranks& ranks) {
       grid_neighbours(grid, GridRelations::directional, partition, ranks.rank()), partition);
 }
 
-/// Waves that travel east, as functions of the node's number and the step alone.
+/// Returns waves that travel east, as functions of the node's number and the step alone.
 Series waves(const StepCase& item, std::span<const GlobalRow> rows) {
   Series series(item.steps, static_cast<Index>(rows.size()), 1);
   for (Index t = 0; t < item.steps; ++t)
@@ -117,7 +117,7 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
     kept_ = model_->relations().bank().keep_on(*exec.device);
     kept_.push_back(exec.device->keep(series_.values.span()));
   }
-  // Decays of the reference code.
+  // Weight decays of the reference code.
   for (Parameter<T>* parameter : model_->parameters()) {
     const bool learned_weight = parameter->name == "relation_weight" || parameter->name == "discover_weight";
     parameter->decay = parameter->name == "factors" ? 1e-7 : learned_weight ? 0 : 1e-6;

@@ -15,18 +15,18 @@
 
 namespace rossby::bench {
 
-/// How long the parts of one training step took, seconds.
+/// Seconds of the parts of one training step.
 struct StepTime {
   double total = 0;
   double forward = 0;  // choosing the batch and recording its losses
   double backward = 0;
   double allreduce = 0;  // the step's one fused reduction
   double optimiser = 0;
-  double exchange = 0;  // inside forward and backward: packing, starting, waiting for ghosts
+  double exchange = 0;  // within forward and backward: packing, starting, waiting for ghosts
 };
 
-/// A STNN of a case on this rank with everything a training step needs, built as the program builds it:
-/// synthetic data in place, relations, exchange, model, task, optimiser, step.
+/// The STNN of a case on this rank with all objects of a training step, built as in the program: synthetic
+/// data in place, relations, exchange, model, task, optimiser, step.
 template <class T>
 class StepProblem {
  public:
@@ -35,19 +35,19 @@ class StepProblem {
 
   [[nodiscard]] Index batches(Pass pass) const;
   void start_epoch(Index epoch) { task_->start_epoch(epoch); }
-  /// Makes up for updates that were put off, as the program does before it validates.
+  /// Makes late updates, as the program does before validation.
   void settle() { optimiser_->settle(tape_.exec()); }
-  /// One training step on batch `index` of a pass. Returns its loss. Collective.
+  /// Runs one training step on batch `index` of a pass. Returns its loss. Collective.
   double run(Pass pass, Index index, StepTime& time);
-  /// Seconds of the first `count` batches of a pass as a training makes them on a device: ahead of it where
-  /// that can be. Every step from now on is made so. Collective.
+  /// Returns the seconds of the first `count` batches of a pass on a device, run ahead of it where possible,
+  /// as in training. All later steps also run ahead. Collective.
   double run_ahead(Pass pass, Index count);
 
   [[nodiscard]] const StepCase& item() const { return item_; }
   [[nodiscard]] const RelationBank<T>& bank() const { return model_->relations().bank(); }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const { return model_->parameters(); }
   [[nodiscard]] Tape<T>& tape() { return tape_; }
-  /// Bytes of streamed relations that have gone to the device and back so far.
+  /// Total bytes of streamed relations sent to the device and back.
   struct Travelled {
     double in = 0, out = 0;
   };
@@ -65,7 +65,7 @@ class StepProblem {
   Split split_;
   Scaler scaler_;
   std::unique_ptr<TimedExchange> exchange_;
-  std::unique_ptr<StagedExchange> staged_exchange_;  // where the model is on a device
+  std::unique_ptr<StagedExchange> staged_exchange_;  // only if the model is on a device
   std::unique_ptr<StagedReducer> staged_reducer_;
   std::vector<Device::Copy> kept_;
   std::unique_ptr<Stnn<T>> model_;

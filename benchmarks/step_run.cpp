@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-/// What the host reads and writes for its updates of weights whose gradients of `gradient_bytes` came to it.
+/// Returns the bytes that the host reads and writes to update weights from `gradient_bytes` of gradients.
 double host_bytes(const StepCase& item, double gradient_bytes) {
   if (!item.host_updates) return 0;
   const double arrays = item.beta1 > 0 ? 3 : 2, word = item.bf16 ? sizeof(Bf16) : sizeof(float);
@@ -36,12 +36,12 @@ Index measured_batches(const StepCase& item, Index all) {
   return item.measured > 0 ? std::min(item.measured, all) : all;
 }
 
-/// The times of every measured batch of one pass, part by part.
+/// Times of all measured batches of one pass, by part.
 class Samples {
  public:
   void add(const StepTime& time) { times_.push_back(time); }
 
-  /// Medians over batches of what the slowest rank took, and the shortest whole step. Collective.
+  /// Returns medians over batches of the slowest rank's times, and the shortest whole step. Collective.
   [[nodiscard]] StepTime medians(Reducer& reducer, double& best) const {
     StepTime result;
     for (double StepTime::*part : {&StepTime::total, &StepTime::forward, &StepTime::backward,
@@ -59,7 +59,7 @@ class Samples {
   std::vector<StepTime> times_;
 };
 
-/// One number a rank, on every rank.
+/// Returns one number per rank, on every rank.
 std::vector<double> of_all(double value, Ranks& ranks, Reducer& reducer) {
   std::vector<double> values(static_cast<std::size_t>(ranks.size()), 0.0);
   values[static_cast<std::size_t>(ranks.rank())] = value;
@@ -77,8 +77,9 @@ double largest(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end());
 }
 
-/// The tape's totals of `steps` steps as costs of one. Returns their sum without what the law counts by
-/// itself: the relation layer, and the weights' L1 norm, which the layer's passes yield by the way.
+/// Converts the tape's totals of `steps` steps to costs of one step. Returns their sum without the work that
+/// the floor counts itself: the relation layer and the weights' L1 norm, which the layer's passes compute as
+/// well.
 Cost collect_ops(Tape<float>& tape, double steps, std::vector<PassResult::Op>& ops) {
   Cost others;
   ops.clear();
@@ -98,12 +99,12 @@ Cost collect_ops(Tape<float>& tape, double steps, std::vector<PassResult::Op>& o
 struct Measurement {
   std::array<Samples, 2> samples;
   std::array<Cost, 2> ops;
-  std::array<double, 2> sent{};  // bytes a step
+  std::array<double, 2> sent{};  // bytes per step
   std::vector<double> epochs;    // seconds
   std::vector<double> settling;  // seconds of each epoch
 };
 
-/// One epoch, or the share of it that is measured; returns its seconds, scaled to a whole one.
+/// Runs one epoch or the measured share of it. Returns its seconds, scaled to a whole epoch.
 double run_epoch(StepProblem<float>& problem, Index epoch, bool keep, Measurement& into, CaseResult& result) {
   const auto begin = Clock::now();
   problem.start_epoch(epoch);
@@ -173,7 +174,7 @@ double check_against(const StepCase& small, Ranks& ranks, const Exec& exec) {
 
 double check_case(const StepCase& item, Ranks& ranks, const Exec& exec) {
   const StepCase small = small_version(item);
-  // Bf16 is a storage of floats; the reference kernels round it alike.
+  // Bf16 is stored from floats, and the reference kernels round it in the same way.
   return small.bf16 ? check_against<float>(small, ranks, exec) : check_against<double>(small, ranks, exec);
 }
 
@@ -233,9 +234,9 @@ double peak_resident_bytes_since() {
 
 void forget_peak() {
 #if defined(__GLIBC__)
-  malloc_trim(0);  // what earlier measurements have freed
+  malloc_trim(0);  // return memory that earlier measurements have freed
 #endif
-  // Linux: 5 resets the high-water mark. Where it cannot be written the mark is that of the whole run.
+  // Linux: 5 resets the high-water mark. If the write fails, the mark is that of the whole run.
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 

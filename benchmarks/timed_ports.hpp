@@ -14,8 +14,7 @@ inline double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// An exchange that adds up the time spent inside it: packing, starting and waiting, not the travel that is
-/// hidden.
+/// An exchange that adds up the time inside it: packing, starting and waiting, without hidden transfers.
 class TimedExchange final : public Exchange {
  public:
   explicit TimedExchange(std::unique_ptr<Exchange> inner) : inner_(std::move(inner)) {}
@@ -59,7 +58,7 @@ class TimedExchange final : public Exchange {
   double seconds_ = 0;
 };
 
-/// A reducer that knows when its last reduction began and ended: in a training step, the fused allreduce.
+/// A reducer that records begin and end of its last reduction: in a training step, the fused allreduce.
 class TimedReducer final : public Reducer {
  public:
   explicit TimedReducer(std::unique_ptr<Reducer> inner) : inner_(std::move(inner)) {}

@@ -1,6 +1,6 @@
 #pragma once
 
-// A training of a forecaster of windows, as bench_windows times it.
+// A training of a window model, as bench_windows times it.
 
 #include <algorithm>
 #include <cmath>
@@ -33,14 +33,14 @@ struct WindowCase {
   std::string sampling_name = "local", recompute_name = "none", model = "dcrnn", json;
   bool adaptive = true;
   bool everything = false;    // every group holds all steps: plain data parallelism
-  bool materialised = false;  // windows as tensors are timed too
+  bool materialised = false;  // also time windows stored as tensors
   std::string device = "cpu";
   Products products = Products::model;
   bool graphs = false;    // steps that run ahead of a GPU are CUDA graphs
-  bool cusparse = false;  // multiplies with the supports
+  bool cusparse = false;  // use cuSPARSE for products with the supports
 };
 
-/// A training of a WindowCase on this rank. Ranks of devices exchange through the host.
+/// A training of a WindowCase on this rank. Ranks with devices exchange through the host.
 struct WindowTraining {
   WindowCase o;
   Exec exec;

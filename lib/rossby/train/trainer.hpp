@@ -41,7 +41,7 @@ class Task {
   virtual void record(Tape<T>& tape, Index index, Index step, Losses& losses) = 0;
   /// Records the losses of part 1, 2, … of the current batch, in the same terms.
   virtual void record_part(Tape<T>&, Index) {}
-  /// Of the batch recorded last: weight in epoch means, and number of (node, step) pairs.
+  /// Weight in epoch means, and number of (node, step) pairs, of the batch recorded last.
   [[nodiscard]] virtual double weight() const = 0;
   [[nodiscard]] virtual double node_steps() const = 0;
   /// Returns the sizes that determine the calls of batch `index`, the same in all groups. Batches of the same
