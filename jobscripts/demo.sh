@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains, evaluates and forecasts on a small synthetic Pacific, or on a file of yours, with a program that is installed.
+# Trains, evaluates and forecasts on a small synthetic Pacific, or on your file, with an installed program.
 set -euo pipefail
 
 usage() {
@@ -61,14 +61,14 @@ if [[ -z $data ]]; then
   written=("$data" "${written[@]}")
   say "making a synthetic Pacific"
   "$rossby" data synth --kind pacific --lat 30 --lon 84 --steps 240 --seed 1 -o "$data"
-  # It has an annual cycle, dates, and currents that are steady, so that each edge of the grid has a weight to learn.
-  # The settings were chosen on the series of seeds 11 and 12.
+  # The series has an annual cycle, dates, and steady currents, so that each edge of the grid has a weight to
+  # learn. The settings were chosen on the series of seeds 11 and 12.
   settings=(--set data.cycle=auto --set relation.mode=refine --set optimiser.lr_relation=0.003 --set data.factor=0.6
     "${settings[@]}")
   against=(--against direct_ridge)
 fi
 
-# The program takes a variable for granted only where no other fits.
+# The program chooses a variable itself only if no other fits.
 if [[ -z $variable ]]; then
   "$rossby" data inspect "$data" >"$out/inspect.txt"
   readarray -t fitting < <(sed -nE 's/^variable +([^ :]+).*/\1/p' "$out/inspect.txt")
@@ -87,7 +87,7 @@ run_ranks forecast "$run" --steps 5
 say "scoring it on the test part beside its baselines"
 run_ranks evaluate "$run" --scores "$run/scores.nc" ${against[@]+"${against[@]}"}
 say "drawing a page of it"
-if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # not without matplotlib, which it names
+if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # fails without matplotlib and says so
 
 say "written"
 for file in "${written[@]}"; do

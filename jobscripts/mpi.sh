@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts that start ranks on this machine share. Sourced, never run.
+# Shared by the scripts that start ranks on this machine. Sourced, never run.
 
 say() { printf '== %s\n' "$*"; }
 
@@ -8,19 +8,20 @@ die() {
   exit 1
 }
 
-# mpi_settings RANKS: makes Open MPI behave on one machine, as root in a container and with fewer cores than ranks.
+# mpi_settings RANKS: lets Open MPI run on one machine, as root in a container and with fewer cores than
+# ranks.
 mpi_settings() {
   local ranks=$1 cores
   cores=$(nproc)
   if ((EUID == 0)); then
-    # Open MPI wants to be told twice that root is meant.
+    # Open MPI requires two confirmations to run as root.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
   export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_oversubscribe=1
-  # Containers often forbid a process to read another's memory; copying through shared memory always works.
+  # Containers often forbid a process to read another's memory. Copying through shared memory always works.
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
   if ((ranks >= cores)); then
-    # A rank that waits must give its core away.
+    # A waiting rank must yield its core.
     export OMPI_MCA_mpi_yield_when_idle=1
   fi
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}

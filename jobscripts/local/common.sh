@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What the local job scripts share: packages, build, MPI settings. Sourced, never run.
+# Shared by the local job scripts: packages, build, MPI settings. Sourced, never run.
 #
-# ROSSBY_NO_INSTALL=1     install nothing: say what is missing and stop
-# ROSSBY_SKIP_PACKAGES=1  do not look at packages at all (dependencies come from elsewhere, e.g. modules)
+# ROSSBY_NO_INSTALL=1     install nothing: list what is missing and stop
+# ROSSBY_SKIP_PACKAGES=1  do not look for packages at all (dependencies come from elsewhere, e.g. modules)
 # ROSSBY_JOBS=N           parallel compilations and tests (default: the cores of this machine)
 
 set -euo pipefail
@@ -13,19 +13,22 @@ rossby_jobs=${ROSSBY_JOBS:-$(nproc)}
 # shellcheck source=../mpi.sh
 . "$rossby_root/jobscripts/mpi.sh"
 
-# Names of Debian 12; Ubuntu has the same. GoogleTest and Google Benchmark are among them so that one configured tree serves both scripts.
+# Names of Debian 12, the same in Ubuntu. GoogleTest and Google Benchmark are included so that one configured
+# tree serves both scripts.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_build_packages=(
   cmake g++ libbenchmark-dev libblosc-dev libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev liblz4-dev libnetcdf-dev
   libopenblas-dev libopenmpi-dev libtomlplusplus-dev libzstd-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client
   petsc-dev pkg-config zlib1g-dev
 )
-# Tests read written files with ncdump and xarray, and have Graphviz and matplotlib draw; they make hosts of network namespaces and look for ranks.
+# Tests read written files with ncdump and xarray, draw with Graphviz and matplotlib, simulate hosts with
+# network namespaces, and look for ranks.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_test_packages=(graphviz iproute2 netcdf-bin procps python3-matplotlib python3-netcdf4 python3-numpy
   python3-xarray python3-zarr)
 
-# libFuzzer and its run-time library; llvm for readable stack traces. The distribution's plain clang is too old.
+# libFuzzer and its run-time library, and llvm for readable stack traces. The distribution's default clang is
+# too old.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_fuzz_packages=(clang-19 libclang-rt-19-dev llvm-19)
 
@@ -33,7 +36,7 @@ rossby_fuzz_packages=(clang-19 libclang-rt-19-dev llvm-19)
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_slurm_packages=(munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd)
 
-# quietly LOG COMMAND...: output goes to LOG and is shown only where the command fails.
+# quietly LOG COMMAND...: writes output to LOG and shows it only if the command fails.
 quietly() {
   local log=$1 status=0
   shift
@@ -46,8 +49,8 @@ quietly() {
   fi
 }
 
-# with_steps PATTERN LOG COMMAND...: as quietly, and passes on the lines that match the extended regular expression PATTERN:
-# one after the other in the same place on a terminal, one every 5 s elsewhere.
+# with_steps PATTERN LOG COMMAND...: as quietly, but also shows the lines that match the extended regular
+# expression PATTERN: in one place on a terminal, one every 5 s elsewhere.
 with_steps() {
   local pattern=$1 log=$2 status=0
   shift 2
@@ -77,7 +80,7 @@ show_steps() {
   if [[ -n $waiting ]]; then printf '%s\n' "$waiting"; fi
 }
 
-# ensure_packages PACKAGE...: installs those that are missing, or says which and stops.
+# ensure_packages PACKAGE...: installs missing packages, or lists them and stops.
 ensure_packages() {
   local package missing=() become=()
   if [[ ${ROSSBY_SKIP_PACKAGES:-0} == 1 ]]; then return; fi
@@ -115,11 +118,11 @@ build_preset() {
   if [[ -z ${CMAKE_GENERATOR:-} ]] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
   if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
   cd "$rossby_root"
-  # A tree that was configured with another generator keeps it.
+  # A tree keeps the generator that it was configured with.
   if [[ -f $folder/CMakeCache.txt ]]; then unset CMAKE_GENERATOR; fi
   say "building $target ($preset) in $folder"
   quietly "$folder/logs/configure.log" cmake --preset "$preset" "${options[@]}"
-  # A cache that finds nothing need not run the preprocessor: the compiler lists the headers anyway.
+  # If the cache has no entry, it need not run the preprocessor: the compiler lists the headers anyway.
   export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
   with_steps '^\[[ 0-9/%]+\] ' "$folder/logs/build.log" cmake --build --preset "$preset" --target "$target" --parallel "$rossby_jobs"
 }

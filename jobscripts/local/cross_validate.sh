@@ -48,7 +48,7 @@ for ((fold = 0; fold < folds; ++fold)); do
   run=$scratch/fold$fold
   "${launch[@]}" train "$config" --run "$run" ${sets[@]+"${sets[@]}"} --set split.folds="$folds" --set split.fold="$fold" \
     --set split.validation=0 > "$scratch/log" || { cat "$scratch/log" >&2; exit 1; }
-  # The validation error of the state that is kept: an stnn's is an RMSE, a forecaster's of windows an MAE.
+  # Validation error of the kept state: an RMSE for an stnn, an MAE for a window model.
   kept=$(sed -nE '/the last state is kept/!s/^best .* after epoch ([0-9]+)$/\1/p' "$scratch/log")
   if [[ -n $kept ]]; then
     line=$(grep "^{\"epoch\":$((kept - 1))," "$run/metrics.jsonl" | tail -n 1)

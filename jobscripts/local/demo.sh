@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains, evaluates and forecasts on a small synthetic Pacific, or on a file of yours.
+# Trains, evaluates and forecasts on a small synthetic Pacific, or on your file.
 set -euo pipefail
 
 usage() {
@@ -55,7 +55,7 @@ elif [[ -e $out && -n $(ls -A "$out") ]]; then
 fi
 
 ensure_packages "${rossby_build_packages[@]}"
-# The demo trains on the CPU. GPU kernels take a fifth of the build: a new tree on a machine without a GPU does without.
+# The demo trains on the CPU. GPU kernels take a fifth of the build, so a new tree without a GPU omits them.
 options=()
 if [[ ! -f $rossby_root/build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev/null 2>&1; then
   options+=(-DROSSBY_WITH_CUDA=OFF)

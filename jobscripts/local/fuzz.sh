@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs one of them, or all one after another.
+# Builds the fuzz targets and runs one of them, or all.
 set -euo pipefail
 
 targets=(config time netcdf netcdf_classic parts zarr edges tables state)
@@ -39,8 +39,8 @@ shift 2
 ensure_packages "${rossby_build_packages[@]}" "${rossby_fuzz_packages[@]}"
 build_preset fuzz fuzzers
 mpi_settings 1
-# Leaks are looked for once, at the end: after every input would cost most of the time. Open MPI keeps what it
-# allocated.
+# Look for leaks once, at the end: a check after every input would take most of the time. Open MPI keeps its
+# allocations.
 export LSAN_OPTIONS=suppressions=$rossby_root/tests/support/lsan.supp:print_suppressions=0
 
 folder=$rossby_root/build/fuzz
@@ -63,7 +63,7 @@ fuzz_one() {
   say "$target: $(grep -aoE '(number_of_executed_units|peak_rss_mb): *[0-9]+' "$folder/logs/fuzz_$target.log" | tr -s '\n ' ' ')"
 }
 
-# A target is one process: as many side by side as there are jobs.
+# A target is one process; run as many at once as there are jobs.
 failed=0
 for target in "${targets[@]}"; do
   while (($(jobs -rp | wc -l) >= rossby_jobs)); do wait -n || failed=1; done

@@ -83,7 +83,7 @@ sed -nE 's/^.* ([0-9]+) newly installed.*/== \1 packages/p' /tmp/install.log
 awk -v a="$start" -v b="$installed" -v c="$end" \
   'BEGIN { printf "== installed in %.0f s, demonstration in %.0f s, together %.0f s\n", b - a, c - b, c - a }'
 TEXT
-# Its processes and mounts end with it.
+# The namespace ends all its processes and mounts.
 # shellcheck disable=SC2016  # expanded inside
 time unshare --mount --pid --fork --kill-child bash -c '
   mount -t proc proc "$0/proc" && mount -t sysfs sysfs "$0/sys" && mount --rbind /dev "$0/dev"

@@ -3,16 +3,16 @@
 
 rossby_modules=()
 rossby_launcher=srun
-# Debian's Open MPI has PMIx, not PMI2.
+# Debian's Open MPI supports PMIx, not PMI2.
 rossby_srun_options=(--mpi=pmix --kill-on-bad-exit=0 --wait=60)
 rossby_mpirun_options=()
 rossby_program=''
 
 rossby_environment() {
-  # No fabric here: the plug-ins that look for one only take time.
+  # There is no fabric here, and the plug-ins that look for one take time.
   export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp
-  # Slurm 22.05 mixes two kinds of fences by default, and ranks get messages over TCP inside MPI_Init before they are
-  # ready for them. Of starts of a trivial program of one to eight ranks on one to four nodes, 3 of 517 died with both
-  # kinds, 23 of 1,338 with trees alone, none of 2,056 with rings.
+  # Slurm 22.05 mixes two kinds of fences by default, so that ranks get messages over TCP inside MPI_Init
+  # before they are ready. Failed starts of a trivial program of one to eight ranks on one to four nodes: 3 of
+  # 517 with both kinds, 23 of 1,338 with trees alone, none of 2,056 with rings.
   export SLURM_PMIX_FENCE=ring
 }

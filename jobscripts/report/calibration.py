@@ -10,7 +10,7 @@ from page import paragraph, pictures
 
 
 def shares(found):
-    """(nominal share, name in the file) of intervals: "50", "p50" and "0.5" all mean half."""
+    """Returns (nominal share, name in the file) of intervals: "50", "p50" and "0.5" all mean half."""
     known = []
     for name in found:
         numbers = re.findall(r"\d+(?:\.\d+)?", name)
@@ -49,7 +49,7 @@ def pit(evaluation):
 
 
 def part(evaluation, out):
-    """Empty without intervals."""
+    """Returns an empty text without intervals."""
     found = (evaluation or {}).get("intervals")
     if not found or not found.get("horizons"):
         return ""

@@ -17,7 +17,7 @@ def names_of(part):
 
 
 def leads_of(part):
-    """Numbers for the axis, and what the axis is called."""
+    """Returns numbers for the axis, and its label."""
     horizons = part["horizons"]
     texts = [h.get("lead") for h in horizons]
     if all(texts):
@@ -33,18 +33,18 @@ def leads_of(part):
 
 
 def mark_leads(axes, leads):
-    """No marks between whole leads."""
+    """Sets marks only at whole leads if all leads are whole."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=bool((leads == leads.round()).all())))
 
 
 def compared(part):
-    """The baseline that the model is measured against: the one that validation picks, or the best of the test part."""
+    """Returns the baseline that the model is compared with: the one chosen by validation, or the best of the test part."""
     skill = part.get("skill") or {}
     return (skill.get("validated") or skill).get("baseline")
 
 
 def looks(part):
-    """(name, keywords of a line) of each forecaster, the model last so that it lies on top."""
+    """Returns (name, keywords of a line) of each forecaster, the model last so that it lies on top."""
     names = names_of(part)
     strong = [name for name in dict.fromkeys([compared(part), *KNOWN]) if name in names]
     coloured = dict(zip(strong, style.COLOURS))
@@ -75,7 +75,7 @@ def by_lead(part, score, units, title):
     if bars is not None and "model" in drawn:
         axes.fill_between(leads, bars[0], bars[1], color=style.MODEL, alpha=0.18, linewidth=0, label="model, 95 % interval")
     if most:
-        # One forecaster that diverges does not squeeze the others.
+        # The scale ignores a diverged forecaster, which would squeeze the others.
         axes.set_ylim(0, 1.06 * min(max(most), 3 * float(numpy.median(most))))
     mark_leads(axes, leads)
     axes.set(xlabel=label, ylabel=style.with_units(score.upper(), units), title=title)
@@ -88,7 +88,7 @@ def legend_below(axes, lines):
 
 
 def intervals(part, score):
-    """Bounds of the model's own error at each lead, where the evaluation has them."""
+    """Returns bounds of the model's own error at each lead if the evaluation has them, else None."""
     found = [((h.get("interval") or {}).get(score) or {}) for h in part["horizons"]]
     if not all("low" in bound and "high" in bound for bound in found):
         return None
@@ -96,7 +96,7 @@ def intervals(part, score):
 
 
 def skill(part, title):
-    """Skill at each lead over the baseline that the model is measured against; None without baselines."""
+    """Returns the skill at each lead over the baseline of `compared`; None without baselines."""
     against = compared(part)
     if against is None:
         return None
@@ -128,7 +128,7 @@ def skill(part, title):
 
 
 def verdict(part):
-    """A sentence on the model beside the baseline that validation picks; empty: nothing to say."""
+    """Returns a sentence that compares the model with the baseline chosen by validation, or an empty text."""
     against = (part.get("skill") or {}).get("validated")
     if not against or against.get("rmse") is None:
         return ""

@@ -22,7 +22,8 @@ class Forecast:
         self.origin = dates(dataset["forecast_reference_time"])[0][0] if has(dataset, "forecast_reference_time") else None
         self.variables = [v for v in dataset.variables.values()
                           if v.dimensions[:1] == (self.time,) and v.ndim in (2, 3) and v.dtype.kind == "f" and "bounds" not in v.name]
-        # (time, lat, lon) or (time, node[, feature]): a grid's last two dimensions are axes, a feature is not.
+        # (time, lat, lon) or (time, node[, feature]): the last two dimensions of a grid are axes, a feature
+        # is not.
         first = self.variables[0] if self.variables else None
         self.nodes = () if first is None else first.dimensions[1:] if first.ndim == 2 or self.planar(first) else first.dimensions[1:2]
         self.places = Places(dataset, self.nodes) if first is not None else None
@@ -31,7 +32,7 @@ class Forecast:
         return has(self.dataset, "land_mask") or any(v.dimensions == variable.dimensions[1:] for v in self.dataset.variables.values())
 
     def feature(self, variable):
-        """Of a variable with features, the first is drawn."""
+        """Returns the first feature, which is drawn for a variable with features."""
         return variable.ndim == 3 and len(self.nodes) == 1
 
     def values(self, variable):
@@ -41,7 +42,7 @@ class Forecast:
         return found.reshape(len(self.times), -1)
 
     def bands(self, variable):
-        """(low, high, name of the interval): pairs of quantiles, the widest first, else the range of members."""
+        """Returns (low, high, name of the interval): pairs of quantiles, widest first, else the range of members."""
         for other in self.dataset.variables.values():
             if not other.name.startswith(variable.name) or other.ndim != variable.ndim + 1 or self.feature(variable):
                 continue
@@ -62,7 +63,7 @@ class Forecast:
 
 
 def files_of(setting):
-    """The files that data.file names, where they are NetCDF files that this working directory finds."""
+    """Returns the NetCDF files of data.file that exist, seen from this working directory."""
     names = setting if isinstance(setting, list) else [setting or ""]
     found = []
     for name in names:
@@ -76,7 +77,7 @@ def files_of(setting):
 
 
 def history(run, forecast, variable, chosen, steps):
-    """Times and values (steps, nodes) that were observed up to the origin; None where the data cannot be read here."""
+    """Returns times and values (steps, nodes) observed up to the origin; None if the data cannot be read here."""
     if forecast.origin is None:
         return None
     times, values = [], []
@@ -112,7 +113,7 @@ def history(run, forecast, variable, chosen, steps):
 
 
 def choose_nodes(forecast, asked, errors=None):
-    """Those that are asked for. Else four: by their errors from small to large, or spread over the list of nodes."""
+    """Returns the requested nodes, else four: by errors from small to large, or spread over the list of nodes."""
     if asked:
         return [forecast.places.find(text) for text in asked]
     seen = numpy.isfinite(forecast.values(forecast.variables[0])).any(axis=0)
@@ -156,7 +157,7 @@ def at_node(run, forecast, variable, node):
 
 
 def on_map(forecast, variable):
-    """Maps of the first, the middle and the last lead."""
+    """Draws maps of the first, the middle and the last lead."""
     values = forecast.values(variable)
     chosen = sorted({0, (len(values) - 1) // 2, len(values) - 1})
     if maps.shape_of(forecast.places) > 0.7:

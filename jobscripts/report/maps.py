@@ -7,7 +7,7 @@ import style
 
 
 def limits(values, centred):
-    """Colours from the 1st to the 99th percentile: one odd node does not take them all. `centred`: about 0."""
+    """Returns colour limits at the 1st and 99th percentile, so that outliers do not dominate. `centred`: symmetric about 0."""
     finite = values[numpy.isfinite(values)]
     if finite.size == 0:
         return -1.0, 1.0
@@ -19,14 +19,14 @@ def limits(values, centred):
 
 
 def shape_of(places):
-    """Height over width of the map, as it looks from above its middle."""
+    """Returns height over width of the map, as seen from above its middle."""
     lat, lon = places.lat[numpy.isfinite(places.lat)], shifted(places)[0]
     wide = max(numpy.nanmax(lon) - numpy.nanmin(lon), 1e-6) * max(0.2, float(numpy.cos(numpy.radians(lat.mean()))))
     return float(numpy.clip(max(lat.max() - lat.min(), 1e-6) / wide, 0.3, 1.25))
 
 
 def shifted(places):
-    """Longitudes without a break inside the region, and by how much each was moved."""
+    """Returns longitudes without a jump inside the region, and the shift of each."""
     lon = places.lon % 360
     finite = numpy.sort(lon[numpy.isfinite(lon)])
     if finite.size < 2:
@@ -58,7 +58,7 @@ def degrees(value, positive, negative):
 
 
 def draw(axes, places, values, bounds, colours):
-    """The values (nodes) on the map; returns what a colour bar is made of."""
+    """Draws values (nodes) on the map. Returns the object for a colour bar."""
     lon = shifted(places)[0]
     look = {"vmin": bounds[0], "vmax": bounds[1], "cmap": colours, "rasterized": True}
     if places.axes is not None:
@@ -75,7 +75,7 @@ def draw(axes, places, values, bounds, colours):
 
 
 def panels(places, fields, label, centred=False, bounds=None):
-    """One map a field, (title, values), above one another, with one colour bar."""
+    """Draws one map per field, (title, values), above one another, with one colour bar."""
     together = numpy.concatenate([values.reshape(-1) for _, values in fields])
     bounds = bounds or limits(together, centred)
     height = len(fields) * (0.35 + (style.WIDTH - 0.6) * shape_of(places)) + 0.75

@@ -37,7 +37,7 @@ footer { margin-top: 2.5rem; font-size: .85rem; color: #555; border-top: 1px sol
 
 
 def escape(text):
-    """Text as HTML shows it: no markup, and no characters that browsers refuse."""
+    """Returns text for HTML: without markup and without characters that browsers reject."""
     return html.escape("".join(c if c >= " " or c in "\t\n" else "\N{REPLACEMENT CHARACTER}" for c in str(text)), quote=True)
 
 
@@ -60,7 +60,7 @@ def pictures(found):
 
 
 def table(heads, rows, best=()):
-    """`best`: (row, column) of cells that stand out."""
+    """`best`: (row, column) of highlighted cells."""
     lines = ["<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"]
     for r, row in enumerate(rows):
         lines.append("<tr>" + "".join(f"<td{' class=' + chr(34) + 'best' + chr(34) if (r, c) in best else ''}>{escape(cell)}</td>"
@@ -79,7 +79,7 @@ class Page:
         self.sections = []
 
     def section(self, name, title, *parts):
-        """Without content it is left out."""
+        """Adds a section; leaves it out without content."""
         content = "".join(part for part in parts if part)
         if content:
             self.sections.append((name, title, content))

@@ -8,8 +8,8 @@ import maps
 import style
 from run_files import Places, has, numbers, position_text
 
-ARROWS = 60  # of the strongest relations that a map shows
-CANDIDATES = 5000  # of the strongest, that these are chosen from
+ARROWS = 60  # strongest relations on a map
+CANDIDATES = 5000  # strongest relations from which these are chosen
 
 
 class Relations:
@@ -18,7 +18,7 @@ class Relations:
         self.places = Places(dataset, ("node",))
         on_grid(self.places)
         self.names = [str(name) for name in dataset["relation"][:]] if has(dataset, "relation") else []
-        if not self.names:  # weights of nodes on themselves alone
+        if not self.names:  # only weights of nodes on themselves
             self.source = self.target = self.number = numpy.zeros(0, dtype=int)
             self.weight = self.distance = numpy.zeros(0)
             return
@@ -29,7 +29,7 @@ class Relations:
         self.distance = numbers(dataset["edge_distance"]) if has(dataset, "edge_distance") else None
 
     def join(self):
-        """refined_1, refined_2, …, such as the directions of a grid, become one relation."""
+        """Joins refined_1, refined_2, …, such as the directions of a grid, to one relation."""
         stems = [re.sub(r"_\d+$", "", name) for name in self.names]
         self.names = list(dict.fromkeys(stems))
         group = numpy.array([self.names.index(stem) for stem in stems])
@@ -37,13 +37,13 @@ class Relations:
         self.number = group[self.number]
 
     def strength(self, relation, along):
-        """Mean |weight| of pairs, over the bins of `along` (0: bearing, 1: distance)."""
+        """Returns mean |weight| of pairs, over the bins of `along` (0: bearing, 1: distance)."""
         strength, pairs = (numbers(self.dataset[name])[self.members[relation]] for name in ("strength", "pairs"))
         with numpy.errstate(divide="ignore", invalid="ignore"):
             return numpy.nansum(strength * pairs, axis=(0, 1 + along)) / pairs.sum(axis=(0, 1 + along))
 
     def of(self, relation):
-        """The edges of a relation between different nodes, the strongest first."""
+        """Returns the edges of a relation between different nodes, strongest first."""
         found = numpy.nonzero((self.number == relation) & (self.source != self.target) & numpy.isfinite(self.weight))[0]
         return found[numpy.argsort(-abs(self.weight[found]), kind="stable")]
 
@@ -54,7 +54,7 @@ class Relations:
 
 
 def on_grid(places):
-    """Nodes of a regular grid get its cells, so that maps of them have no holes."""
+    """Arranges the nodes of a regular grid in its cells, so that their maps have no holes."""
     places.cells = None
     if not places.mapped:
         return
@@ -64,7 +64,7 @@ def on_grid(places):
 
 
 def field(places, values):
-    """The places and values that a map is drawn of."""
+    """Returns the places and values for a map."""
     if places.cells is None:
         return places, values
     rows, columns, lat, lon = places.cells
@@ -74,7 +74,7 @@ def field(places, values):
 
 
 class Grid:
-    """As much of Places as a map wants."""
+    """The part of Places that a map needs."""
 
     def __init__(self, lat, lon):
         self.axes, self.shape, self.size = (lat, lon), (lat.size, lon.size), lat.size * lon.size
@@ -82,7 +82,7 @@ class Grid:
 
 
 def apart(relations, edges, lon):
-    """The first edges whose ends do not both lie beside those of an earlier one: strong weights come in bundles."""
+    """Returns the first edges whose ends are not both near those of an earlier edge, because strong weights come in bundles."""
     lat = relations.places.lat
     near = 0.05 * max(numpy.nanmax(lon) - numpy.nanmin(lon), numpy.nanmax(lat) - numpy.nanmin(lat))
     chosen = []
@@ -98,7 +98,7 @@ def apart(relations, edges, lon):
 
 
 def arrows(relations, relation):
-    """Strong relations as arrows from the node that acts; None without coordinates or relations."""
+    """Draws strong relations as arrows from the node that acts; None without coordinates or relations."""
     places = relations.places
     found = relations.of(relation)
     if not places.mapped or found.size == 0:
@@ -128,7 +128,7 @@ def arrows(relations, relation):
 
 
 def own(relations):
-    """What each node keeps of itself; None without self weights."""
+    """Maps the weight of each node on itself; None without self weights."""
     if not has(relations.dataset, "self_weight") or not relations.places.mapped:
         return None
     shown, values = field(relations.places, numbers(relations.dataset["self_weight"]))
@@ -136,7 +136,7 @@ def own(relations):
 
 
 def influence(relations):
-    """(figure, caption) of each place: what acts on it, and what it acts on."""
+    """Returns (figure, caption) for each place: the nodes that act on it, and the nodes that it acts on."""
     data = relations.dataset
     if not has(data, "place") or not relations.places.mapped:
         return []
@@ -163,7 +163,7 @@ def influence(relations):
 
 
 def by_distance(relations):
-    """Mean strength over all pairs of nodes at a distance; None without coordinates."""
+    """Draws mean strength over all pairs of nodes by distance; None without coordinates."""
     data = relations.dataset
     if not has(data, "strength"):
         return None
@@ -186,7 +186,7 @@ def by_distance(relations):
 
 
 def by_direction(relations):
-    """Mean strength by the direction from which the other node acts; None without coordinates."""
+    """Draws mean strength by the direction from which the other node acts; None without coordinates."""
     data = relations.dataset
     if not has(data, "strength"):
         return None
@@ -217,7 +217,7 @@ def by_direction(relations):
 
 
 def strongest(relations, relation, count=8):
-    """Rows of a table."""
+    """Returns rows of a table."""
     rows = []
     for edge in relations.of(relation)[:count]:
         a, b = relations.source[edge], relations.target[edge]

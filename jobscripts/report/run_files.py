@@ -63,13 +63,13 @@ def read_object(text):
 
 
 def read_lines(text):
-    """Of a training that goes on, the last line may be half written."""
+    """Reads whole lines: the last line of a running training may be incomplete."""
     lines = text.split("\n")
     return [read_object(line) for line in lines[:-1] if line.strip()]
 
 
 def numbers(variable, index=...):
-    """Values as float64, NaN where missing."""
+    """Returns values as float64, NaN where missing."""
     return numpy.ma.filled(numpy.ma.asarray(variable[index], dtype="float64"), numpy.nan)
 
 
@@ -78,10 +78,10 @@ def has(dataset, name):
 
 
 class Places:
-    """The nodes of a file of this program: their coordinates and names, and how their values lie on a map."""
+    """The nodes of a file of this program: coordinates, names, and the layout of their values on a map."""
 
     def __init__(self, dataset, dimensions):
-        """`dimensions`: those of the nodes, (lat, lon), (row, column) or (node)."""
+        """`dimensions` of the nodes: (lat, lon), (row, column) or (node)."""
         self.shape = tuple(len(dataset.dimensions[name]) for name in dimensions)
         self.size = int(numpy.prod(self.shape))
         self.lat = self.lon = None
@@ -129,7 +129,7 @@ class Places:
         return f"node {node}" + (f" ({position_text(self.lat[node], self.lon[node])})" if self.mapped else "")
 
     def find(self, text):
-        """The node that a reader names: an id, lat,lon or a number."""
+        """Returns the node that a user names by an id, lat,lon or a number."""
         if self.ids is not None and text in self.ids:
             return self.ids.index(text)
         parts = text.split(",")
@@ -145,7 +145,7 @@ class Places:
 
 
 def distance(lat, lon, lats, lons):
-    """Great-circle distances, radians."""
+    """Returns great-circle distances in radians."""
     a, b, c = numpy.radians(lat), numpy.radians(lats), numpy.radians(lons - lon)
     return numpy.arccos(numpy.clip(numpy.sin(a) * numpy.sin(b) + numpy.cos(a) * numpy.cos(b) * numpy.cos(c), -1, 1))
 
@@ -156,7 +156,7 @@ def position_text(lat, lon):
 
 
 def dates(variable):
-    """Dates of a time variable where its calendar is the usual one, else its numbers; and whether they are dates."""
+    """Returns dates of a time variable if its calendar is the usual one, else its numbers; and True if they are dates."""
     values = numbers(variable)
     units, calendar = str(getattr(variable, "units", "")), str(getattr(variable, "calendar", "standard"))
     if " since " in units and calendar in ("standard", "gregorian", "proleptic_gregorian"):
@@ -169,7 +169,7 @@ def dates(variable):
 
 
 def date_text(when, among=()):
-    """The stamp as text. If all stamps in `among` (the axis) are first days of months, the day is left out."""
+    """Returns the stamp as text. If all stamps in `among` (the axis) are first days of months, leaves out the day."""
     if not isinstance(when, datetime.datetime):
         return f"step {when:g}"
     if len(among) and all((other.day, other.hour, other.minute, other.second) == (1, 0, 0, 0) for other in among):

@@ -64,7 +64,7 @@ def training_part(run, out):
 
 
 def parts_of(evaluation):
-    """(title, name for files, part) of each variable or feature, or of the whole."""
+    """Returns (title, name for files, part) of each variable or feature, or of the whole."""
     parts = []
     for number, part in enumerate(evaluation.get("variables") or []):
         title = part["variable"] + (f", {part['feature']}" if "feature" in part else "")
@@ -148,7 +148,7 @@ def relations_part(run, out, remarks):
 
 
 def write(arguments):
-    """Returns the path of the page."""
+    """Writes the page and returns its path."""
     run = Run(arguments.run, arguments.relations)
     os.makedirs(arguments.output, exist_ok=True)
     remove_earlier(arguments.output)
@@ -184,7 +184,7 @@ def headline(run):
 
 
 def remove_earlier(folder):
-    """Pictures that an earlier report has made and this one may not make."""
+    """Removes pictures of an earlier report, because this one may not write all of them again."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if name.endswith((".svg", ".png")) and style.made_here(path):

@@ -14,10 +14,10 @@ PLOTS = ("speed_up", "efficiency", "regions")
 
 
 class Point:
-    """A row as it is drawn: over the measured baseline, so that predictions lie as far from points as they are wrong."""
+    """A row scaled by the measured baseline, so that a prediction is as far from its point as it is wrong."""
 
     def __init__(self, row, band):
-        unit = row["speed_up"] * row["step_seconds"]  # the speed-up of a step of one second
+        unit = row["speed_up"] * row["step_seconds"]  # speed-up of a step of one second
         self.ranks = row["ranks"]
         self.step = row["step_seconds"]
         self.ratio = row["speed_up"] / row["efficiency"]
@@ -25,7 +25,7 @@ class Point:
         predicted = row["predicted_step_seconds"]
         self.predicted = unit / predicted if predicted else None
         if self.predicted:
-            # A point whose prediction is off by the band's half width lies on its edge.
+            # A point on the band's edge has a prediction that is off by the band's half width.
             self.low, self.high = self.predicted * max(0.01, 1 - band), self.predicted * (1 + band)
 
 
@@ -38,14 +38,14 @@ def draw(folder, band):
         for study in studies:
             draw_study(out, name_of(study["label"], taken), study, band)
     except BaseException:
-        # Plots of some studies beside a table of all would be taken for all there are.
+        # Plots of some studies next to a table of all would look complete.
         for name in out.files:
             os.remove(os.path.join(folder, name))
         raise
 
 
 def name_of(label, taken):
-    """What files are called, each study's by another name."""
+    """Returns a unique file name for each study."""
     name = re.sub(r"[^A-Za-z0-9-]", "_", label[:60])
     name = "study" + name if not name or name[0] == "-" else name
     other, count = name, 2
@@ -91,7 +91,7 @@ def draw_study(out, name, study, band):
 
 
 def curves(points, scaled, band, title):
-    """Measured and predicted values over ranks; lines go through the fastest row of each rank count."""
+    """Draws measured and predicted values over ranks. Lines join the fastest row of each rank count."""
     fastest = {}
     for point in points:
         if point.ranks not in fastest or point.step < fastest[point.ranks].step:
@@ -126,7 +126,7 @@ def finish(fig):
 
 
 def regions(study, title):
-    """Bars of milliseconds a step, by region."""
+    """Draws bars of milliseconds per step, by region."""
     rows = study["rows"]
     grids, stages, hosts = (any(row[key] > 1 for row in rows) for key in ("time_groups", "stages", "hosts"))
     labels = []

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as pyplot  # noqa: E402  (after the back end)
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
-# Okabe and Ito, "Color universal design" (2008), dark ones for lines on white.
+# Okabe and Ito, "Color universal design" (2008); dark colours for lines on white.
 MODEL = "#0072b2"
 COLOURS = ["#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"]
 GREY = "#8a8a8a"
@@ -18,14 +18,14 @@ INK = "#222222"
 DASHES = ["--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
 SEQUENTIAL = "viridis"
 DIVERGING = "RdBu_r"
-WIDTH = 4.6  # inches: as wide as a phone shows it, so that its text stays readable there
+WIDTH = 4.6  # inches: the width of a phone's screen, so that text stays readable there
 
 UNITS = {
     "1": "", "degree_Celsius": "°C", "degrees_Celsius": "°C", "degC": "°C", "Celsius": "°C", "celsius": "°C", "kelvin": "K",
     "percent": "%", "m s-1": "m/s", "m.s-1": "m/s", "km h-1": "km/h", "mile hour-1": "mph", "ug m-3": "µg/m³", "microgram m-3": "µg/m³",
 }
 
-# No text of a file is markup: a dollar sign would start a formula.
+# Treat text of files as plain text: a dollar sign would start a formula.
 pyplot.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9, "legend.fontsize": 7.5, "xtick.labelsize": 8, "ytick.labelsize": 8,
     "axes.edgecolor": "#666666", "axes.labelcolor": INK, "text.color": INK, "xtick.color": "#444444", "ytick.color": "#444444",
@@ -41,7 +41,7 @@ def units_text(units):
 
 
 def logarithmic(axis):
-    """A logarithmic scale whose labels are plain numbers."""
+    """Sets a logarithmic scale with plain numbers as labels."""
     axis.axes.set_yscale("log")
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -58,7 +58,7 @@ def figure(rows=1, columns=1, height=2.9, width=WIDTH, **more):
 
 
 class Picture:
-    """A figure as it goes into the page, and the names of its files."""
+    """A figure for the page, and the names of its files."""
 
     def __init__(self, name, caption, data, kind):
         self.name, self.caption, self.data, self.kind = name, caption, data, kind
@@ -75,10 +75,10 @@ class Pictures:
         self.files = []
 
     def add(self, fig, name, caption, raster=False):
-        """`raster`: the page shows the PNG, for maps of many cells."""
+        """Writes a figure. `raster`: the page shows the PNG, for maps of many cells."""
         found = {}
         fig.canvas.draw()
-        fig.set_layout_engine("none")  # it is laid out once, not for each kind
+        fig.set_layout_engine("none")  # lay out once, not for each kind
         for kind in ("svg", "png"):
             found[kind] = drawn(fig, kind)
             write_whole(os.path.join(self.folder, f"{name}.{kind}"), found[kind])
@@ -88,14 +88,14 @@ class Pictures:
 
 
 def drawn(fig, kind, title="rossby report"):
-    """The bytes of a figure, the same for the same figure."""
+    """Returns the bytes of a figure; equal figures have equal bytes."""
     out = io.BytesIO()
     fig.savefig(out, format=kind, dpi=180, metadata={"Creator": title, "Date": None} if kind == "svg" else {"Software": title})
     return out.getvalue()
 
 
 def write_whole(path, data):
-    """The file appears whole or not at all."""
+    """Writes a file that appears whole or not at all."""
     part = path + ".part"
     try:
         with open(part, "wb") as file:
@@ -108,6 +108,6 @@ def write_whole(path, data):
 
 
 def made_here(path):
-    """Whether a picture says that a report has made it."""
+    """True if the picture's metadata say that a report made it."""
     with open(path, "rb") as file:
         return b"rossby report" in file.read(4096)

@@ -8,12 +8,12 @@ VALIDATION = {"validation_rmse": "RMSE", "validation_mae": "MAE", "validation_lo
 
 
 def column(lines, pick):
-    """Values by epoch, NaN where a line has none."""
+    """Returns values by epoch; NaN if a line has none."""
     return numpy.array([numpy.nan if (value := pick(line)) is None else float(value) for line in lines])
 
 
 def wide(values):
-    """Whether a logarithmic axis shows them better."""
+    """True if a logarithmic axis shows the values better."""
     values = values[numpy.isfinite(values)]
     return values.size > 1 and values.min() > 0 and values.max() > 20 * values.min()
 
@@ -24,7 +24,7 @@ def best_epoch(lines):
 
 
 def mark(lines):
-    """A line of few epochs is shown with its points."""
+    """Marks the points of a line with few epochs."""
     return "o" if len(lines) <= 12 else None
 
 
@@ -51,7 +51,7 @@ def losses(lines):
 
 
 def validation(lines, units):
-    """None without a validated epoch."""
+    """Returns None without a validated epoch."""
     for key, name in VALIDATION.items():
         values = column(lines, lambda line, key=key: line.get(key))
         seen = numpy.isfinite(values)

@@ -6,7 +6,7 @@ import maps
 import style
 from run_files import Places, has, numbers
 
-# Ending of the variable, what a caption says, whether colours are centred on 0, whether it has the data's units.
+# Suffix of the variable, caption, True if colours are centred on 0, True if it has the data's units.
 SCORES = [("_rmse", "Root mean squared error", False, True), ("_skill", "Skill over {baseline}: 1 − RMSE of the model / RMSE of the baseline", True, False),
           ("_bias", "Bias: forecast less observation", True, True), ("_acc", "Anomaly correlation", False, False)]
 
@@ -25,7 +25,7 @@ class Scores:
             self.places = Places(dataset, self.nodes)
 
     def values(self, name):
-        """(leads, nodes); of several features the first."""
+        """Returns (leads, nodes), of the first feature."""
         found = numbers(self.dataset[name])
         if found.ndim == 3 and len(self.nodes) == 1:
             found = found[..., 0]
@@ -41,7 +41,7 @@ class Scores:
         return f"{value:g} {units.removesuffix('s') if value == 1 else units} ahead"
 
     def node_errors(self):
-        """Mean RMSE of each node over the leads; None without scores."""
+        """Returns the mean RMSE of each node over the leads; None without scores."""
         return numpy.sqrt((self.values(self.names[0] + "_rmse") ** 2).mean(axis=0)) if self.names else None
 
     def maps(self, out):

@@ -6,17 +6,17 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EXIT_RESUME = 75  # of `rossby train`: it was asked to leave and goes on when started again
+EXIT_RESUME = 75  # of `rossby train`: it was asked to stop and continues when started again
 
 
 class Problem(Exception):
-    """What the caller can mend."""
+    """An error that the caller can correct."""
 
     code = 1
 
 
 class NotFound(Problem):
-    """A program that is not there."""
+    """A missing program."""
 
     code = 2
 
@@ -28,12 +28,12 @@ class Stopped(Exception):
 def say(text):
     try:
         print(text, flush=True)
-    except OSError:  # nobody reads on: a pipe into `head`, a lost terminal
+    except OSError:  # the reader is gone: a pipe into `head`, a lost terminal
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def scaled(value, ranks):
-    """`value` with {ranks} and {20*ranks} filled in."""
+    """Returns `value` with {ranks} and {20*ranks} filled in."""
     text = re.sub(r"\{(?:(\d+)\*)?ranks\}", lambda match: str(int(match[1] or 1) * ranks), value)
     if re.search(r"\{[^{}]*ranks", text):
         raise Problem(f"{value}: only {{ranks}} and multiples of it such as {{20*ranks}} are filled in")

@@ -10,16 +10,16 @@ import time
 
 from .common import EXIT_RESUME, NotFound, Problem, Stopped, say
 
-PATIENCE = 3  # seconds after which a signal that nobody heard is sent again
+PATIENCE = 3  # seconds until an unanswered signal is sent again
 
 
 class Runner:
-    """Starts commands, and hands a signal to leave on to the one under way."""
+    """Starts commands and passes a signal to stop to the running one."""
 
     def __init__(self):
         self.child, self.stopped = None, False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
-            # Under nohup it is ignored, and stays so.
+            # nohup sets SIGHUP to ignored; keep it so.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self.stop)
         signal.signal(signal.SIGALRM, lambda *_: self.pass_on(signal.SIGUSR1))
@@ -27,19 +27,20 @@ class Runner:
     def stop(self, *_):
         again, self.stopped = self.stopped, True
         if self.child is not None:
-            # The launcher passes it on to the ranks, which write a checkpoint; who asks again does not want to wait.
+            # The launcher passes the signal to the ranks, which write a checkpoint. A second signal ends
+            # without waiting.
             self.pass_on(signal.SIGTERM if again else signal.SIGUSR1)
         elif again:
             raise Stopped
 
     def pass_on(self, number):
-        """Ranks that are not listening yet let a signal go by: it is sent until they leave."""
+        """Sends a signal until the ranks leave, because ranks that do not handle it yet ignore it."""
         if self.child is not None:
             self.child.send_signal(number)
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     def run(self, command, log):
-        """The exit code of a command whose output is appended to a log, and what it said last."""
+        """Appends a command's output to a log. Returns its exit code and its last output."""
         if self.stopped:
             raise Stopped
         with open(log, "ab", buffering=0) as file:
@@ -78,14 +79,14 @@ def make_data(runner, options, study, run):
 
 
 def sweep(data):
-    """Removes what was left of a file that was not written to its end."""
+    """Removes the rest of a file that was not written completely."""
     for path in data.parent.iterdir():
         if path.name.startswith(data.name + ".") and path.suffix == ".part":
             path.unlink(missing_ok=True)
 
 
 def launch(options, run):
-    """The words before the program that start a run's ranks."""
+    """Returns the words before the program that start a run's ranks."""
     launcher = options.launcher
     for name in ["ranks", "nodes", "threads"]:
         launcher = launcher.replace(f"{{{name}}}", str(getattr(run, name)))
@@ -107,9 +108,9 @@ def find(program, how):
 
 
 def find_programs(options, studies):
-    """Refuses a study whose programs are not there, before anything of it is written."""
+    """Rejects a study with missing programs, before any of its files is written."""
     runs = [run for study in studies for run in study.runs]
-    # A job looks for the program on its own node, after modules are loaded there.
+    # A job looks for the program on its own node, after it has loaded modules.
     if not options.submit or options.report or any(run.synth for run in runs):
         find(options.program, "--rossby names the program rossby")
     if options.submit:
@@ -120,7 +121,7 @@ def find_programs(options, studies):
 
 
 def train(runner, options, study, run):
-    """Trains a run here. Returns its exit code."""
+    """Trains a run here and returns its exit code."""
     begin = time.monotonic()
     study.remember(run)
     code, last = runner.run([*launch(options, run), options.program, "train", *run.arguments], run.log)

@@ -40,14 +40,14 @@ class Run:
 
     @property
     def arguments(self):
-        """Those of `rossby train`."""
+        """Returns the arguments of `rossby train`."""
         found = [self.config, "--run", str(self.directory)]
         for key, value in self.sets.items():
             found += ["--set", f"{key}={value}"]
         return found + (["--machine", self.machine] if self.machine else [])
 
     def meant(self, arguments):
-        """What arguments of `rossby train` mean, wherever the study lies: ({key: value}, machine)."""
+        """Returns the meaning of arguments of `rossby train`, wherever the study lies: ({key: value}, machine)."""
         pairs = [word.partition("=")[::2] for before, word in zip(arguments, arguments[1:]) if before == "--set"]
         sets = {key: os.path.basename(value) if self.synth and key == "data.file" else value for key, value in pairs}
         machine = [word for before, word in zip(arguments, arguments[1:]) if before == "--machine"]
@@ -55,7 +55,7 @@ class Run:
 
 
 class Study:
-    """The runs of one folder, and what is known of them (study.json)."""
+    """The runs of one folder, and the facts about them in study.json."""
 
     def __init__(self, study, size, out):
         study = dict(study, label=study["label"] + (f"-{size}" if size else ""))
@@ -64,7 +64,7 @@ class Study:
         self.scaled = sorted(set(study["scaled"]) | ({"data.file"} if self.kind == "weak" and study["synth"] else set()))
         self.config = pathlib.Path(study["config"])
         self.digest = hashlib.sha256(self.config.read_bytes()).hexdigest()
-        # All rank counts in turn: a machine that gets busier meanwhile does not make any of them look slow.
+        # Alternate rank counts, so that a machine that gets busier slows all of them.
         self.runs = [Run(study, size, ranks, groups, stages, seed, repeat)
                      for repeat in range(1, study["repeats"] + 1) for seed in study["seeds"]
                      for ranks in study["ranks"] for groups in study["time_groups"] for stages in study["stages"]
@@ -79,7 +79,7 @@ class Study:
             self.spell_data()
 
     def spell_data(self):
-        """Series of [synth] under the name that runs there were begun with: a training goes on with the same data.file."""
+        """Names series of [synth] as existing runs do, because a training resumes with the same data.file."""
         names = {}
         for directory in sorted(self.folder.glob("*/config.toml")):
             name = Trained(directory.parent).settings().get("data.file")
@@ -107,14 +107,14 @@ class Study:
             raise Problem(f"{file}: not a study as this program writes it: {error!r}") from None
 
     def begin(self):
-        """The study is this process's until `leave`: two that start runs of it would start them twice."""
+        """Reserves the study for this process until `leave`, because two processes would start its runs twice."""
         if self.locked is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.locked = lock(self.folder / ".scaling.lock", wait=False)
             if self.locked is None:
                 raise Problem(f"{self.folder}: another jobscripts/scaling starts runs of this study. Wait for its end, or choose "
                               "another --label")
-            self.known = self.read()  # what others have done since
+            self.known = self.read()  # includes changes by other processes
 
     def leave(self):
         if self.locked is not None:
@@ -122,12 +122,12 @@ class Study:
             self.locked = None
 
     def remember(self, run, job=None):
-        """Puts down with what a run is started, and what was there before."""
+        """Records how a run is started, and the state before."""
         trained, known = Trained(run.directory), self.known.get(run.name)
         entry = {"run": run.name, "arguments": run.arguments, "config_sha256": self.digest, "job": job, "state_before": trained.state,
                  "ended": False}
         if trained.ended():
-            # What it is where nothing comes of this start; None: nothing of it was put down.
+            # The run's entry if this start has no effect; None: nothing was recorded.
             unchanged = known and not known["ended"] and known["state_before"] == trained.state
             entry["earlier"] = known.get("earlier") if unchanged else known
             entry["config_before"] = known.get("config_before", "") if unchanged else trained.config_sha256()
@@ -136,11 +136,11 @@ class Study:
         self.note(entry)
 
     def settle(self, run):
-        """A run has ended well. It may have had nothing left to do, and its state be that of an earlier start."""
+        """Records that a run has ended well, even if it had nothing left to do and keeps the state of an earlier start."""
         self.note(dict(self.known[run.name], ended=True))
 
     def note(self, entry):
-        """Puts an entry into study.json, beside what others have put there since it was read."""
+        """Writes an entry to study.json and keeps entries that others have written since."""
         self.mine[entry["run"]] = entry
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"study.json.{os.getpid()}.part"
@@ -157,7 +157,7 @@ class Study:
                     part.unlink(missing_ok=True)
 
     def state(self, run):
-        """missing, cut off, ended, goes on (a run that has ended, with more to do), or what it was trained with instead."""
+        """Returns missing, cut off, ended, goes on (an ended run with more to do), or the settings that differ."""
         trained = Trained(run.directory)
         if not trained.begun:
             return "missing"
@@ -166,7 +166,7 @@ class Study:
         known = self.known.get(run.name)
         if known is None:
             return self.compared(run, trained)
-        # Earlier versions put down the state's time in ns, not its steps.
+        # Earlier versions recorded the state's time in ns, not its steps.
         before = known["state_before"]
         if (before == trained.state or before == trained.stamp()) and not known["ended"]:
             # A training writes config.toml before its first step.
@@ -180,13 +180,13 @@ class Study:
         if sets != asked_sets or not same_config:
             state = self.compared(run, trained)
             if state == "ended" and not same_config and settings.tomllib is None:
-                state = "goes on"  # `rossby train` looks into it
+                state = "goes on"  # `rossby train` checks it
             if state != "ended":
                 return state
         return "goes on" if asked_machine and asked_machine != machine else "ended"
 
     def compared(self, run, trained):
-        """The state of a run that has ended, by the settings in its directory."""
+        """Returns the state of an ended run by the settings in its directory."""
         found = trained.differences({**self.of_config(), **run.sets})
         others = [f"{key} = {json.dumps(before, ensure_ascii=False)}, not {asked}" for key, before, asked in found
                   if key not in LIMITS and not (run.synth and key == "data.file") and not (key.endswith(".file") and moved(before))]
@@ -195,22 +195,22 @@ class Study:
         return "goes on" if found else "ended"
 
     def of_config(self):
-        """Settings of the configuration; none where this Python reads no TOML."""
+        """Returns settings of the configuration; none if this Python cannot read TOML."""
         if settings.tomllib is None:
             return {}
         try:
             return settings.flat(settings.tomllib.loads(self.config.read_text(encoding="utf-8")), self.config)
         except ValueError:
-            return {}  # `rossby train` says what is wrong
+            return {}  # `rossby train` reports the error
 
 
 def moved(before):
-    """Whether a file that a run was trained with is not there any more: `rossby train` knows another one by its content."""
+    """True if a file that a run was trained with is missing; `rossby train` recognises another one by its content."""
     return isinstance(before, str) and not os.path.exists(before)
 
 
 def lock(path, wait):
-    """An open file that holds a lock, which goes with it; None where another process has it."""
+    """Returns an open file that holds a lock until it is closed; None if another process has it."""
     file = open(path, "ab")  # pylint: disable=consider-using-with
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -220,5 +220,5 @@ def lock(path, wait):
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        # A file system without locks: as good as it gets.
+        # The file system has no locks: continue without one.
     return file

@@ -18,12 +18,12 @@ DEFAULTS = {"label": "", "kind": "strong", "config": "", "ranks": [], "time_grou
 
 
 def literal(value):
-    """A value of a study file as --set takes it."""
+    """Returns a value of a study file in the form of --set."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def flat(table, where, prefix=""):
-    """{"train": {"epochs": 2}} and {"train.epochs": 2} as {"train.epochs": "2"}."""
+    """Returns {"train.epochs": "2"} for {"train": {"epochs": 2}} and {"train.epochs": 2}."""
     if not isinstance(table, dict):
         raise Problem(f"{where} is {table!r}, it must be a table of configuration keys")
     found = {}
@@ -64,7 +64,7 @@ def check_numbers(study, key, several, least=1):
 
 
 def check(study):
-    """Refuses what cannot be meant. Returns the study with its tables flat."""
+    """Rejects invalid settings. Returns the study with flat tables."""
     for key in ["ranks", "time_groups", "stages", "seeds"]:
         check_numbers(study, key, True)
         study[key] = list(dict.fromkeys(study[key]))

@@ -9,32 +9,32 @@ import time
 
 from .common import ROOT, Problem, Stopped, say
 
-# Why a job waits that will have its turn; other reasons are said.
+# Normal reasons for a job to wait; other reasons are reported.
 ORDINARY = ["None", "Resources", "Priority", "BeginTime", "Dependency", "JobArrayTaskLimit", "Prolog", "Cleaning", "InvalidState"]
 AT_WORK = ["PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "SIGNALING",
            "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED"]
-TRIES, PAUSE = 3, 5  # of questions that Slurm does not answer, seconds between them
+TRIES, PAUSE = 3, 5  # for questions that Slurm does not answer; seconds between them
 
 
 class Silent(Problem):
-    """Slurm does not answer: whether a job is there is not known."""
+    """Slurm does not answer, so that the state of a job is unknown."""
 
 
 class Refused(Problem):
-    """sbatch does not take a job."""
+    """sbatch rejects a job."""
 
 
 def call(*command):
-    """Ctrl-C at the terminal is for the driver: what it has begun to ask of Slurm comes to its end."""
+    """Protects Slurm commands from Ctrl-C, which is for the driver: a started command runs to its end."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, start_new_session=True)
 
 
 def ask(number, *command):
-    """What Slurm says of a job; nothing where it knows of none."""
+    """Returns Slurm's answer about a job; nothing if Slurm does not know it."""
     try:
         found = call(*command)
     except FileNotFoundError:
-        return ""  # no Slurm here: the study comes from elsewhere
+        return ""  # no Slurm here: the study was made elsewhere
     if found.returncode == 0:
         return found.stdout
     if re.search("invalid job id", found.stderr, re.IGNORECASE):
@@ -44,11 +44,11 @@ def ask(number, *command):
 
 
 def job_of(study, run, tries=1, ask_slurm=True):
-    """The job that waits or trains for a run, with its state; None where there is none."""
+    """Returns the job that waits or trains for a run, with its state; None if there is none."""
     number = study.known.get(run.name, {}).get("job")
     if not number:
         return None
-    if not ask_slurm:  # every question takes it a while not to answer
+    if not ask_slurm:  # Slurm takes long to fail, each time
         raise Silent(f"squeue does not tell of job {number}, either")
     while True:
         try:
@@ -66,20 +66,20 @@ def job_of(study, run, tries=1, ask_slurm=True):
 
 
 def told(number):
-    """{JobState, ExitCode} of a job; nothing once Slurm has forgotten it."""
+    """Returns {JobState, ExitCode} of a job; nothing once Slurm has forgotten it."""
     return dict(re.findall(r"\b(JobState|ExitCode)=(\S+)", ask(number, "scontrol", "show", "job", number)))
 
 
 def completed(study, run):
-    """Whether the last job of a run has ended well, as far as Slurm remembers."""
+    """True if the last job of a run has ended well, as far as Slurm remembers."""
     number = study.known.get(run.name, {}).get("job")
     return bool(number) and told(number).get("JobState") == "COMPLETED"
 
 
 def submit(options, study, run):
-    """Makes a run a job."""
+    """Submits a run as a job."""
     script = ROOT / "jobscripts" / "slurm" / f"scaling_{study.kind}.sbatch"
-    # Slurm fills in %j and its like.
+    # Slurm expands %j and similar.
     output = str(run.log).replace("%", "%%")
     command = ["sbatch", "--parsable", f"--job-name={study.label}", f"--nodes={run.nodes}", f"--ntasks={run.ranks}",
                f"--ntasks-per-node={math.ceil(run.ranks / run.nodes)}", f"--cpus-per-task={run.threads}",
@@ -98,7 +98,7 @@ def submit(options, study, run):
 
 
 class Waiting:
-    """Jobs [(study, run)] that are waited for."""
+    """Jobs [(study, run)] to wait for."""
 
     def __init__(self, pairs):
         self.pairs, self.failed, self.silent = list(pairs), 0, False
@@ -121,7 +121,7 @@ class Waiting:
                 time.sleep(1)
 
     def over(self, study, run):
-        """Whether a job has ended; says how."""
+        """True if a job has ended; reports how."""
         job = job_of(study, run)
         number = study.known[run.name]["job"]
         if job:
@@ -129,7 +129,7 @@ class Waiting:
                 say(f"{study.label}/{run.name}: {job}")
             self.said[number] = job
             return False
-        # Slurm forgets jobs after a while; what they have left behind decides then.
+        # Slurm forgets jobs after a while. The files of the run decide then.
         how = told(number)
         if how.get("JobState") in AT_WORK:
             return False

@@ -9,30 +9,30 @@ import re
 
 from .settings import tomllib
 
-# What leaves the steps of a training as they are: changed on a run that has ended, it makes no other run.
+# Keys that do not affect training steps: a change does not make an ended run a different one.
 FREE = re.compile(r"(log|checkpoint|evaluate)\.|train\.(stop_after|on_nan|rollbacks|rollback_lr)$|relation\.stream_folder$|"
                   r"parallel\.watchdog_seconds$")
-# Of these a training that has ended may go on.
+# An ended training may continue with new values of these keys.
 LIMITS = ["train.epochs", "train.early_stop", "train.max_seconds"]
 PLACE = {"parallel.threads": "threads", "parallel.time_groups": "time_groups", "parallel.stages": "stages"}
 
 
 def read_value(text):
-    """A setting as it is meant, where that can be told: a number, a flag, a list, a text."""
+    """Returns the meaning of a setting if it can be known: a number, a flag, a list, a text."""
     readers = [json.loads] + ([lambda word: tomllib.loads(f"x = {word}")["x"]] if tomllib else [])
     for read in readers:
         try:
             value = read(text)
         except ValueError:
             continue
-        # Of TOML's other kinds, as dates, the program takes the text.
+        # For other TOML types, such as dates, the program takes the text.
         if isinstance(value, (bool, int, str, list)) or (isinstance(value, float) and math.isfinite(value)):
             return value
     return text
 
 
 def differ(asked, trained):
-    """Whether two settings differ for certain; how they are spelled is not compared."""
+    """True if two settings certainly differ; their spelling does not matter."""
     asked, trained = (read_value(value) if isinstance(value, str) else value for value in (asked, trained))
     if isinstance(trained, list) and not isinstance(asked, list):
         asked = asked.split(",") if isinstance(asked, str) else [asked]
@@ -43,7 +43,7 @@ def differ(asked, trained):
         return float(asked) != float(trained)
     if type(asked) is type(trained):
         return asked != trained
-    # "0" of a text key and 0 are told apart by `rossby train` alone.
+    # Only `rossby train` can distinguish "0" of a text key from 0.
     return isinstance(asked, str) != isinstance(trained, str)
 
 
@@ -65,7 +65,7 @@ class Trained:
         self.state = self.steps_of_state()
 
     def last_line(self):
-        """What metrics.jsonl says of the last epoch."""
+        """Returns the last epoch's line of metrics.jsonl."""
         try:
             with open(self.directory / "metrics.jsonl", "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
@@ -75,9 +75,9 @@ class Trained:
         return found if isinstance(found, dict) else {}
 
     def steps_of_state(self):
-        """Optimiser steps of the state that a training leaves at its end; 0: there is none.
+        """Returns the optimiser steps of the state that a training leaves at its end; 0 if there is none.
 
-        They stand in its metadata, which is JSON as it is. Times of files would say less: a copy has others.
+        They are in its metadata, which is plain JSON. File times would be less reliable, because a copy has new ones.
         """
         try:
             with open(self.directory / "checkpoints" / "state.h5", "rb") as file, \
@@ -88,25 +88,25 @@ class Trained:
             return 0
 
     def stamp(self):
-        """Time of that state in ns."""
+        """Returns the time of the state in ns."""
         try:
             return (self.directory / "checkpoints" / "state.h5").stat().st_mtime_ns
         except OSError:
             return 0
 
     def ended(self):
-        """Whether it holds a state behind the last epoch."""
+        """True if the directory holds a state after the last epoch."""
         return self.state == self.steps > 0
 
     def config_sha256(self):
-        """Of config.toml; empty: there is none."""
+        """Returns the SHA-256 of config.toml; empty if there is none."""
         try:
             return hashlib.sha256((self.directory / "config.toml").read_bytes()).hexdigest()
         except OSError:
             return ""
 
     def settings(self):
-        """config.toml, {"train.epochs": 4}: a key a line, as the program writes it."""
+        """Returns config.toml as {"train.epochs": 4}, from one key per line, as the program writes it."""
         try:
             text = (self.directory / "config.toml").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -120,7 +120,7 @@ class Trained:
         return found
 
     def differences(self, asked):
-        """[(key, what it was trained with, what is asked)] of settings {key: text}."""
+        """Returns [(key, trained value, requested value)] of settings {key: text} that differ."""
         found = []
         trained = self.settings()
         for key, value in asked.items():
@@ -131,6 +131,6 @@ class Trained:
                 continue
             if key == "train.epochs" and isinstance(before, int) and isinstance(read_value(value), int) and \
                     read_value(value) < before:
-                continue  # it has more than that
+                continue  # it already has more epochs
             found.append((key, before, value))
         return found

@@ -1,19 +1,20 @@
 # shellcheck shell=bash
-# What the Slurm job scripts share: the machine's settings, a record of the job, a training that comes back. Sourced.
+# Shared by the Slurm job scripts: the machine's settings, a record of the job, a training that resumes.
+# Sourced.
 #
 # ROSSBY_MACHINE=NAME|FILE  settings of the cluster: jobscripts/machines/NAME.sh, or a file (default generic)
-# ROSSBY_PROGRAM=FILE|NAME  the program, a bare name that of PATH (default: the machine's, else build/release/apps/rossby of
-#                           this tree, else the rossby of PATH)
-# ROSSBY_MAX_RESTARTS=N     times a job comes back by itself (default 1000)
-# ROSSBY_MAX_HANGS=N        of these after a rank that hung, in a row (default 3)
-# ROSSBY_DRY_RUN=1          print what would be run, run nothing (scripts: --dry-run)
+# ROSSBY_PROGRAM=FILE|NAME  the program; a bare name is looked up in PATH (default: the machine's, else
+#                           build/release/apps/rossby of this tree, else the rossby of PATH)
+# ROSSBY_MAX_RESTARTS=N     number of times a job requeues itself (default 1000)
+# ROSSBY_MAX_HANGS=N        number of these in a row after a rank that hung (default 3)
+# ROSSBY_DRY_RUN=1          print the commands, run nothing (scripts: --dry-run)
 
 set -euo pipefail
 
-rossby_exit_resume=75 # the program wrote a checkpoint and left before its end
-rossby_exit_hung=76   # its watchdog ended it: a rank hung
+rossby_exit_resume=75 # the program wrote a checkpoint and stopped before its end
+rossby_exit_hung=76   # its watchdog ended it because a rank hung
 
-# Slurm's signal ahead of the limit may come at any time, up to a minute early, at the very start of a job, too.
+# Slurm's signal before the limit may come up to a minute early, even at the very start of a job.
 rossby_signalled=0
 trap 'rossby_signalled=1' USR1
 
@@ -52,7 +53,7 @@ load_machine() {
   export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 }
 
-# find_program ROOT: the file of `rossby_program`; modules may have brought it.
+# find_program ROOT: sets `rossby_program` to the program's file, which modules may have provided.
 find_program() {
   local built=$1/build/release/apps/rossby
   if [[ -z $rossby_program ]]; then
@@ -63,14 +64,14 @@ find_program() {
   fi
 }
 
-# launcher: sets `launch` to the command before the program. Ranks are those of the job. They do not die of a signal that
-# comes before they listen for it.
+# launcher: sets `launch` to the command before the program, with the ranks of the job. Ranks survive a signal
+# that comes before they handle it.
 launcher() {
   local cpus=${SLURM_CPUS_PER_TASK:-1}
   launch=()
   if [[ $rossby_launcher == srun ]]; then
     launch=(srun --ntasks="${SLURM_NTASKS:-1}" --cpus-per-task="$cpus" "${rossby_srun_options[@]}")
-    # Every rank sees the GPUs of its node; the program deals them out.
+    # Every rank sees all GPUs of its node; the program assigns them.
     if [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then launch+=(--gpu-bind=none); fi
   else
     launch=(mpirun -n "${SLURM_NTASKS:-1}" "${rossby_mpirun_options[@]}")
@@ -79,7 +80,7 @@ launcher() {
   launch+=(bash -c 'trap "" USR1; exec "$0" "$@"')
 }
 
-# describe_job ROOT: what a reader of the log needs to repeat the run.
+# describe_job ROOT: prints what a reader of the log needs to repeat the run.
 describe_job() {
   local root=$1
   say "job ${SLURM_JOB_ID:-none}${SLURM_ARRAY_TASK_ID:+ (task $SLURM_ARRAY_TASK_ID)}, start ${SLURM_RESTART_COUNT:-0}, $(date -u '+%Y-%m-%dT%H:%M:%SZ')"
@@ -93,11 +94,11 @@ describe_job() {
   env | grep -E '^(OMPI|PMIX|SLURM_PMIX|UCX|NCCL|CUDA|SLURM_CPU_BIND|SLURM_DISTRIBUTION)' | LC_ALL=C sort || true
 }
 
-# The limit of the job, for programs that stop in time: older versions of Slurm do not say it.
+# Exports the job's time limit, for programs that stop in time. Older versions of Slurm do not set it.
 export_end_time() {
   if [[ -z ${SLURM_JOB_ID:-} ]]; then return; fi
   local end=${SLURM_JOB_END_TIME:-}
-  # One that has passed is that of a job from inside which this one was submitted.
+  # A time in the past belongs to the job from which this one was submitted.
   if [[ $end =~ ^[0-9]+$ ]] && ((end > $(date +%s))); then return; fi
   end=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -nE 's/.* EndTime=([0-9T:-]+).*/\1/p' | head -n 1)
   if [[ -n $end ]]; then
@@ -106,7 +107,7 @@ export_end_time() {
   fi
 }
 
-# come_back WHY: puts the job into the queue again; Slurm ends this shell then.
+# come_back WHY: requeues the job; Slurm then ends this shell.
 come_back() {
   local restarts=${SLURM_RESTART_COUNT:-0}
   if ((restarts >= ${ROSSBY_MAX_RESTARTS:-1000})); then
@@ -119,7 +120,7 @@ come_back() {
   exit "$rossby_exit_resume"
 }
 
-# run_of ARGS...: the run directory among the arguments of a training.
+# run_of ARGS...: prints the run directory among the arguments of a training.
 run_of() {
   while (($# > 0)); do
     case $1 in
@@ -130,7 +131,7 @@ run_of() {
   done
 }
 
-# after_a_hang RUN: comes back, unless the starts before this one hung, too.
+# after_a_hang RUN: requeues the job unless too many earlier starts hung as well.
 after_a_hang() {
   local file=$1/.hangs hangs=0
   if [[ -r $file ]]; then hangs=$(<"$file"); fi
@@ -144,8 +145,8 @@ after_a_hang() {
   come_back "a rank hung ($hangs in a row)"
 }
 
-# train ARGS...: `rossby train ARGS`, going on from its checkpoints. A signal ahead of the limit makes it write one, and
-# the job comes back; a cancelled job writes one, too, and does not come back.
+# train ARGS...: runs `rossby train ARGS`, resuming from its checkpoints. A signal before the limit makes it
+# write one and requeues the job. A cancelled job writes one, too, and is not requeued.
 train() {
   local command=("${launch[@]}" "$rossby_program" train "$@" --resume auto) status=0 cancelled=0 child
   if [[ ${ROSSBY_DRY_RUN:-0} == 1 ]]; then
@@ -164,8 +165,8 @@ train() {
   child=$!
   trap 'rossby_signalled=1' USR1
   trap 'cancelled=1; kill -TERM "$child" 2>/dev/null || true' TERM
-  # A trapped signal ends `wait` early. The launcher passes USR1 on to every rank; ranks that are not listening yet let it
-  # go by, so it is sent until they leave.
+  # A trapped signal ends `wait` early. The launcher passes USR1 to every rank. Ranks that do not handle it
+  # yet ignore it, so it is sent until they leave.
   while kill -0 "$child" 2>/dev/null; do
     status=0
     if ((rossby_signalled)); then

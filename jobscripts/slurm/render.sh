@@ -25,16 +25,16 @@ die() {
   printf 'error: %s\n' "$*" >&2
   exit 1
 }
-# word OPTION NAME: names stand in #SBATCH lines, which end at a space, and in the names of logs.
+# word OPTION NAME: checks a name for #SBATCH lines, which end at a space, and for names of logs.
 word() {
   if [[ $2 =~ [^[:alnum:]._,:@+=%-] ]]; then die "$1 '$2': not a name without spaces, quotes and slashes"; fi
 }
-# seconds TIME: of a time as Slurm writes it; 0: no limit.
+# seconds TIME: prints the seconds of a time in Slurm's format; 0: no limit.
 seconds() {
   local days=0 parts=() rest=$1
   if [[ $rest == *-* ]]; then days=${rest%%-*} rest=${rest#*-}; fi
   IFS=: read -r -a parts <<<"$rest"
-  # Minutes; minutes and seconds; hours, minutes and seconds. Behind days hours come first.
+  # Minutes; minutes and seconds; hours, minutes and seconds. After days, hours come first.
   if [[ $1 != *-* ]]; then
     case ${#parts[@]} in
       1) parts=(0 "${parts[0]}" 0) ;;
@@ -43,7 +43,7 @@ seconds() {
   fi
   printf '%s\n' $((10#$days * 86400 + 10#${parts[0]} * 3600 + 10#${parts[1]:-0} * 60 + 10#${parts[2]:-0}))
 }
-# run_among ARGS...: whether --run DIR is among the arguments of a training.
+# run_among ARGS...: succeeds if --run DIR is among the arguments of a training.
 run_among() {
   while (($# > 0)); do
     case $1 in

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What scaling_strong.sbatch and scaling_weak.sbatch share, beside common.sh. Sourced.
+# Shared by scaling_strong.sbatch and scaling_weak.sbatch, in addition to common.sh. Sourced.
 
 # filled TEXT RANKS: TEXT with {ranks} and {20*ranks} filled in.
 filled() {
@@ -11,7 +11,8 @@ filled() {
   printf '%s' "$text"
 }
 
-# write_study FOLDER KIND KEY...: what `rossby report scaling` needs to know of the runs in a folder, where it is not told yet.
+# write_study FOLDER KIND KEY...: writes the facts about a folder's runs for `rossby report scaling`, unless
+# they exist.
 write_study() {
   local folder=$1 kind=$2 file=$1/study.json label keys='' part
   shift 2
@@ -24,7 +25,7 @@ write_study() {
     part=$file.$(hostname).$$.part
     printf '{"format": 1, "kind": "%s", "label": "%s", "scaled": [%s]}\n' "$kind" "$label" "$keys" >"$part" ||
       die "$part: cannot be written"
-    # Jobs of a study may start at the same time: the first name stays. Not all file systems have hard links.
+    # Jobs of a study may start at the same time: the first file stays. Not all file systems have hard links.
     ln "$part" "$file" 2>/dev/null || mv -n "$part" "$file" || true
     rm -f "$part"
     if [[ ! -e $file ]]; then die "$file: cannot be written"; fi
@@ -32,8 +33,9 @@ write_study() {
   if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: it has runs of another kind of study, not $kind"; fi
 }
 
-# scaling_arguments KIND ARGS...: sets `arguments` to those of `rossby train` for the ranks of this job. A run directory below
-# the folder of --study is named by ranks, time groups, stages and seed (that of a job array, or of --set train.seed), as jobscripts/scaling names it.
+# scaling_arguments KIND ARGS...: sets `arguments` to those of `rossby train` for the ranks of this job. A run
+# directory below the folder of --study is named by ranks, time groups, stages and seed (of a job array, or of
+# --set train.seed), as in jobscripts/scaling.
 scaling_arguments() {
   local kind=$1 ranks=${SLURM_NTASKS:-1} seed='' groups=1 stages=1 study='' run='' word i keys=()
   shift
