@@ -93,7 +93,7 @@ struct MeasuredMachine {
 /// inverse fourth power of distance (Shepard, "A two-dimensional interpolation function for
 /// irregularly-spaced data", ACM 1968).
 ///
-/// The coordinates of a call are powers of two of these values: its flops and bytes per output value (in
+/// The coordinates of a call are base-2 logarithms of these values: its flops and bytes per output value (in
 /// total if it has no output), the bytes that the surrounding step touches (which cache holds its operands),
 /// rows and widths of the output, and how well the widths and the inner one of a product fill vectors.
 class OpTimes {

@@ -18,7 +18,7 @@ double quantile(const std::vector<double>& ascending, double share) {
   return (1 - part) * ascending[below] + part * ascending[above];
 }
 
-/// Returns draw number `draw` of a contender's log error; `gain` is the gain of that draw.
+/// Draw number `draw` of a contender's log error; `gain` is that of the draw.
 double draw_error(const Contender& contender, double gain, const Random& random, std::size_t draw) {
   double error = contender.error.mean + contender.error.sd * random.normal(draw);
   if (contender.ends_with_decay) error += gain;

@@ -25,9 +25,8 @@ struct Chances {
   double regret = 0;            // expected (error / smallest error of all − 1)
 };
 
-/// Estimates the chances from 8000 draws of all final errors. In each draw, all contenders share one gain at
-/// the end. The result depends on the seed and the contenders alone. Returns an empty vector if there are
-/// none.
+/// By 8000 draws of all final errors, whose gains at the end are one number a draw. A function of the seed
+/// and the contenders alone. Empty if there are none.
 [[nodiscard]] std::vector<Chances> chances(std::span<const Contender> contenders, const CurveTrust& trust,
                                            std::uint64_t seed);
 

@@ -36,7 +36,6 @@ struct Shape {
   }
 };
 
-/// A shape fitted to a curve.
 struct Fit {
   double log_likelihood = 0, level = 0, variance = 0;  // of log E(1)
 };

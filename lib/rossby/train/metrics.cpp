@@ -43,7 +43,6 @@ double weight_of(const ScoredUnits& units, Index row) {
   return units.weights.empty() ? 1 : units.weights[static_cast<std::size_t>(row)];
 }
 
-/// Sums over some features of some rows that are given as anomalies.
 template <class T>
 Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
                        Index last_row, Index begin, Index end, const ScoredUnits& units) {
@@ -73,7 +72,6 @@ Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const>
   return {squares, absolutes, count, ratios, ratio_count};
 }
 
-/// Sums over some features of some rows.
 template <class T>
 Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
              Index last_row, Index begin, Index end, const ScoredUnits& units) {

@@ -98,7 +98,7 @@ class Optimiser {
     Index count = 0;
     std::unique_ptr<Bf16Books> bf16;          // in place of first and second
     std::unique_ptr<UpdateSink<T>> sink;      // null if the parameter is not fused
-    bool clips_late = false;                  // and is not fused
+    bool clips_late = false;                  // takes the late factor without being fused
     std::unique_ptr<UpdateLedger<T>> ledger;  // Adam and AdamW only
   };
   /// Returns all state between two steps that is not an array (State::first, State::second, the values).

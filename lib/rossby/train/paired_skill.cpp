@@ -95,7 +95,6 @@ PairedSkill skill_in_blocks(const OriginErrors& model, const OriginErrors& basel
   return result;
 }
 
-/// Returns the errors at one horizon.
 OriginErrors errors_at(Index horizon, const OriginErrors& all) {
   const auto first = static_cast<std::ptrdiff_t>((horizon - 1) * all.origins),
              last = first + static_cast<std::ptrdiff_t>(all.origins);

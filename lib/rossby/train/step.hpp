@@ -71,7 +71,7 @@ class Step {
   void share_losses(std::span<Losses* const> of_steps);
 
   /// `forward` records the losses on the tape. On return, `losses` holds global sums. Throws NotFinite on
-  /// every rank if the loss, its gradient of a replicated parameter or the gradient's norm is not finite, or
+  /// every rank if the loss, a gradient of a replicated parameter or the gradient norm is not finite, or
   /// if the tape's check (OpCheck) on any rank has found a fault. In that case, only fused parameters
   /// (OptimiserOptions::fuse) have changed, in backward. Collective.
   Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward) {
