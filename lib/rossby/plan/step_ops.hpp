@@ -34,8 +34,8 @@ struct StepOps {
   double array_bytes = 0, list_bytes = 0;
   bool cuts_graph = false;    // its rows are part of a cut graph (set by the caller)
   double streamed_bytes = 0;  // relations and moments resting in files (set by the caller)
-  double settled_bytes =
-      0;  // part of array_bytes after the first steps, whose arenas still grow, including a validation
+  /// Part of array_bytes after the first steps, whose arenas still grow, including a validation.
+  double settled_bytes = 0;
   double device_bytes = 0;  // peak on the traced device
   double device_waits = 0;  // host waits for the device per step: one at its end, or none if steps run ahead
   Traffic sent;             // in these steps, by this rank, through all ports, if the trace has counters

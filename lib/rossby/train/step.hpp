@@ -40,8 +40,7 @@ struct TimeGroups {
 
 /// One training step, the same for every model. Order of operations:
 ///
-///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops), for every
-///     part
+///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops), per part
 ///         (relations that are updated in backward change here, clipped by the norm of the last step)
 ///       → sums of dW over time groups, if there are several
 ///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, votes}
