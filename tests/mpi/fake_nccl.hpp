@@ -9,7 +9,7 @@
 #include "rossby/mpi/nccl_api.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// NCCL's calls over MPI, in the second queue of a simulated device: messages move when the ranks wait, as
 /// they would between GPUs. Calls fail when they are told to.
@@ -99,4 +99,4 @@ class FakeNccl final : public NcclApi {
   mutable bool in_group_ = false;
 };
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -89,7 +89,7 @@ int MPI_Ialltoallv(const void* data, const int counts[], const int begins[], MPI
 
 }  // extern "C"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 void reset_message_count() {
   point_to_point = collective = {};
@@ -101,4 +101,4 @@ Traffic collective_sent() {
   return collective;
 }
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -4,7 +4,7 @@
 
 // Counts of what this process hands to MPI, by wrappers of its functions (message_count.cpp) in the test
 // binary.
-namespace rossby::testing {
+namespace rossby::test {
 
 void reset_message_count();
 
@@ -14,4 +14,4 @@ Traffic messages_sent();
 /// Messages that MPI_Iallgatherv and MPI_Ialltoallv must at least make: non-empty blocks to each other rank.
 Traffic collective_sent();
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -6,7 +6,7 @@
 
 #include "rossby/mpi/device_binding.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 std::vector<SeenDevice> devices(const std::vector<int>& numbers, const std::string& name = "A") {
@@ -79,4 +79,4 @@ TEST(DeviceBinding, AsksNobodyWhereNobodyIs) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

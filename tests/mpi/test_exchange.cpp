@@ -13,9 +13,9 @@
 namespace rossby {
 namespace {
 
-using testing::Case;
-using testing::DryRunWorld;
-using testing::Players;
+using test::Case;
+using test::DryRunWorld;
+using test::Players;
 
 Players me(Exchange& exchange, GhostList ghosts, MpiReducer& reducer) {
   Players players;
@@ -38,13 +38,12 @@ struct Pretended {
     for (int p = 0; p < partition.parts(); ++p) {
       players.parts.push_back(p);
       players.exchanges.push_back(&world.exchange(p));
-      players.ghosts.push_back(dense ? testing::all_positions(partition)
-                                     : testing::some_ghosts(partition, p));
+      players.ghosts.push_back(dense ? test::all_positions(partition) : test::some_ghosts(partition, p));
     }
   }
   static std::vector<GhostList> lists(const RowPartition& partition) {
     std::vector<GhostList> ghosts;
-    for (int p = 0; p < partition.parts(); ++p) ghosts.push_back(testing::some_ghosts(partition, p));
+    for (int p = 0; p < partition.parts(); ++p) ghosts.push_back(test::some_ghosts(partition, p));
     return ghosts;
   }
 };
@@ -73,12 +72,12 @@ void compare(Exchange& real, bool dense, const RowPartition& partition) {
   ASSERT_EQ(real.owned(), partition.size(rank));
   ASSERT_EQ(real.ghosts(), static_cast<Index>(pretended.players.ghosts[mine].size()));
 
-  testing::check_exchange(players, partition);
-  testing::check_exchange(pretended.players, partition);
-  expect_same_bits(testing::scatter_bits<float>(players, partition, 3, 5),
-                   my_slice(testing::scatter_bits<float>(pretended.players, partition, 3, 5), partition, 15));
-  expect_same_bits(testing::scatter_bits<double>(players, partition, 1, 2),
-                   my_slice(testing::scatter_bits<double>(pretended.players, partition, 1, 2), partition, 2));
+  test::check_exchange(players, partition);
+  test::check_exchange(pretended.players, partition);
+  expect_same_bits(test::scatter_bits<float>(players, partition, 3, 5),
+                   my_slice(test::scatter_bits<float>(pretended.players, partition, 3, 5), partition, 15));
+  expect_same_bits(test::scatter_bits<double>(players, partition, 1, 2),
+                   my_slice(test::scatter_bits<double>(pretended.players, partition, 1, 2), partition, 2));
 
   const Exchange& dry = pretended.world.exchange(rank);
   EXPECT_EQ(real.gather_cost(12), dry.gather_cost(12));
@@ -91,16 +90,16 @@ void compare(Exchange& real, bool dense, const RowPartition& partition) {
 
 TEST(PetscExchange, EqualsTheDryRun) {
   const Communicator world = Communicator::world();
-  for (const Case& c : testing::awkward_partitions(world.size())) {
+  for (const Case& c : test::awkward_partitions(world.size())) {
     SCOPED_TRACE(c.name);
-    PetscExchange exchange(world, c.partition, world.rank(), testing::some_ghosts(c.partition, world.rank()));
+    PetscExchange exchange(world, c.partition, world.rank(), test::some_ghosts(c.partition, world.rank()));
     compare(exchange, false, c.partition);
   }
 }
 
 TEST(AllgatherExchange, EqualsTheDryRun) {
   const Communicator world = Communicator::world();
-  for (const Case& c : testing::awkward_partitions(world.size())) {
+  for (const Case& c : test::awkward_partitions(world.size())) {
     SCOPED_TRACE(c.name);
     AllgatherExchange exchange(world, c.partition, world.rank());
     compare(exchange, true, c.partition);
@@ -110,21 +109,21 @@ TEST(AllgatherExchange, EqualsTheDryRun) {
 /// What MPI is asked to send is what the exchange says it sends.
 TEST(PetscExchange, CountsWhatMpiSends) {
   const Communicator world = Communicator::world();
-  for (const Case& c : testing::awkward_partitions(world.size())) {
+  for (const Case& c : test::awkward_partitions(world.size())) {
     SCOPED_TRACE(c.name);
-    const GhostList ghosts = testing::some_ghosts(c.partition, world.rank());
+    const GhostList ghosts = test::some_ghosts(c.partition, world.rank());
     PetscExchange exchange(world, c.partition, world.rank(), ghosts);
     for (const Index width : {7, 3, 7}) {
-      testing::Data<float> owned(exchange.owned(), 1, width, false);
-      testing::Data<float> ghost(exchange.ghosts(), 1, width, false);
+      test::Data<float> owned(exchange.owned(), 1, width, false);
+      test::Data<float> ghost(exchange.ghosts(), 1, width, false);
       const Traffic before = exchange.sent();
-      testing::reset_message_count();
+      test::reset_message_count();
       exchange.gather(NodeView<const float>(owned.view), ghost.view);
-      EXPECT_EQ(testing::messages_sent(), exchange.gather_cost(4 * width));
+      EXPECT_EQ(test::messages_sent(), exchange.gather_cost(4 * width));
       exchange.scatter_add(NodeView<const float>(ghost.view), owned.view);
       Traffic both = exchange.gather_cost(4 * width);
       both += exchange.scatter_cost(4 * width);
-      EXPECT_EQ(testing::messages_sent(), both);
+      EXPECT_EQ(test::messages_sent(), both);
       Traffic total = before;
       total += both;
       EXPECT_EQ(exchange.sent(), total);
@@ -134,18 +133,18 @@ TEST(PetscExchange, CountsWhatMpiSends) {
 
 TEST(AllgatherExchange, CountsWhatItHandsToMpi) {
   const Communicator world = Communicator::world();
-  for (const Case& c : testing::awkward_partitions(world.size())) {
+  for (const Case& c : test::awkward_partitions(world.size())) {
     SCOPED_TRACE(c.name);
     AllgatherExchange exchange(world, c.partition, world.rank());
-    testing::Data<double> owned(exchange.owned(), 2, 3, true);
-    testing::Data<double> ghost(exchange.ghosts(), 2, 3, false);
-    testing::reset_message_count();
+    test::Data<double> owned(exchange.owned(), 2, 3, true);
+    test::Data<double> ghost(exchange.ghosts(), 2, 3, false);
+    test::reset_message_count();
     exchange.gather(NodeView<const double>(owned.view), ghost.view);
-    EXPECT_EQ(testing::collective_sent(), exchange.gather_cost(48));
-    testing::reset_message_count();
+    EXPECT_EQ(test::collective_sent(), exchange.gather_cost(48));
+    test::reset_message_count();
     exchange.scatter_add(NodeView<const double>(ghost.view), owned.view);
-    EXPECT_EQ(testing::collective_sent(), exchange.scatter_cost(48));
-    EXPECT_EQ(testing::messages_sent(), Traffic{});
+    EXPECT_EQ(test::collective_sent(), exchange.scatter_cost(48));
+    EXPECT_EQ(test::messages_sent(), Traffic{});
   }
 }
 
@@ -153,9 +152,9 @@ TEST(AllgatherExchange, CountsWhatItHandsToMpi) {
 TEST(PetscExchange, BeginDoesNotWaitForOthers) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(64, world.size());
-  PetscExchange exchange(world, partition, world.rank(), testing::some_ghosts(partition, world.rank()));
-  testing::Data<double> owned(exchange.owned(), 1, 3, false, 1.0);
-  testing::Data<double> ghost(exchange.ghosts(), 1, 3, false);
+  PetscExchange exchange(world, partition, world.rank(), test::some_ghosts(partition, world.rank()));
+  test::Data<double> owned(exchange.owned(), 1, 3, false, 1.0);
+  test::Data<double> ghost(exchange.ghosts(), 1, 3, false);
   if (world.rank() == 0) {
     exchange.gather_begin(NodeView<const double>(owned.view), ghost.view);
     world.barrier();  // would never be reached if the begin waited for the others' begins
@@ -171,8 +170,8 @@ TEST(AllgatherExchange, BeginDoesNotWaitForOthers) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(64, world.size());
   AllgatherExchange exchange(world, partition, world.rank());
-  testing::Data<double> owned(exchange.owned(), 1, 3, false, 1.0);
-  testing::Data<double> ghost(exchange.ghosts(), 1, 3, false, 2.0);
+  test::Data<double> owned(exchange.owned(), 1, 3, false, 1.0);
+  test::Data<double> ghost(exchange.ghosts(), 1, 3, false, 2.0);
   if (world.rank() == 0) {
     exchange.scatter_add_begin(NodeView<const double>(ghost.view), owned.view);
     world.barrier();
@@ -187,17 +186,17 @@ TEST(AllgatherExchange, BeginDoesNotWaitForOthers) {
 TEST(PetscExchange, WrongUseIsABug) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(10, world.size());
-  PetscExchange exchange(world, partition, world.rank(), testing::some_ghosts(partition, world.rank()));
+  PetscExchange exchange(world, partition, world.rank(), test::some_ghosts(partition, world.rank()));
   EXPECT_THROW(exchange.gather_end(), BugError);
-  testing::Data<double> owned(exchange.owned() + 1, 1, 1, false);
-  testing::Data<double> ghost(exchange.ghosts(), 1, 1, false);
+  test::Data<double> owned(exchange.owned() + 1, 1, 1, false);
+  test::Data<double> ghost(exchange.ghosts(), 1, 1, false);
   EXPECT_THROW(exchange.gather(NodeView<const double>(owned.view), ghost.view), BugError);
 }
 
 TEST(PetscExchange, AGhostOwnedHereIsABugOnAllRanks) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(10, world.size());
-  GhostList ghosts = testing::some_ghosts(partition, world.rank());
+  GhostList ghosts = test::some_ghosts(partition, world.rank());
   if (world.rank() == 0) ghosts = {Position{0}};
   EXPECT_THROW(PetscExchange(world, partition, world.rank(), ghosts), BugError);
 }

@@ -16,7 +16,7 @@
 // Exchanges between devices, over a NCCL that is none and through the host: the values of the host's
 // exchange.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 /// Ghosts and sums of owned rows after a gather and a scatter_add, by `exchange`; on the device where
@@ -174,4 +174,4 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

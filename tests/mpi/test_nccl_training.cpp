@@ -29,7 +29,7 @@
 // Whole trainings whose ranks own devices: through the host, and over a NCCL that is none, where steps run
 // ahead of the devices. Losses, validation errors and parameters are those of the host's ranks.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 using namespace small_training;
@@ -482,4 +482,4 @@ TEST(NcclTraining, ClipsByTheNormOfAllRanks) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

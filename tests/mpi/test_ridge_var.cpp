@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -17,11 +16,12 @@
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
 /// Autocorrelated noise with a common part, of very different size from node to node; some values missing.
 Series noisy(Index steps, Index rows, Index features) {

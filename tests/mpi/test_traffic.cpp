@@ -106,18 +106,18 @@ Counts count_epoch(Task<T>& task, Ports& ports, const Place& place, double clip,
   Tape<T> tape{Exec{}};
   Losses terms;
   const Counts before = ports.sent();
-  testing::reset_message_count();
+  test::reset_message_count();
   task.start_epoch(0);
   for (Index b = 0; b < task.batches(); ++b)
     step.run(tape, 1e-3, 0, terms, [&] { task.record(tape, b, b, terms); });
   Counts counts = ports.sent();
   subtract(counts, before);
   if (real) {
-    Traffic wire = testing::messages_sent();
+    Traffic wire = test::messages_sent();
     Traffic expected = counts[0];
     if (dynamic_cast<AllgatherExchange*>(ports.exchange.get())) {
       expected = {};
-      EXPECT_EQ(testing::collective_sent(), counts[0]) << "calls of MPI, all rows";
+      EXPECT_EQ(test::collective_sent(), counts[0]) << "calls of MPI, all rows";
     }
     for (const std::size_t port : {4U, 5U}) expected += counts[port];
     EXPECT_EQ(wire, expected) << "calls of MPI, point to point";

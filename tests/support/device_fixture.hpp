@@ -7,7 +7,7 @@
 
 #include "tests/support/test_device.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// A test of kernels of a device, skipped where this machine has none of that back end.
 class OnBackend : public ::testing::TestWithParam<Backend> {
@@ -33,4 +33,4 @@ class OnBackend : public ::testing::TestWithParam<Backend> {
   int order_ = 0;
 };
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

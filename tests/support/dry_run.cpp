@@ -8,7 +8,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/exchange/packing.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 enum class Direction { gather, scatter };
@@ -279,4 +279,4 @@ Exchange& DryRunWorld::exchange(int part) {
   return *ports_[static_cast<std::size_t>(part)];
 }
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -7,7 +7,7 @@
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/relation/row_partition.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// P pretended ranks in one process, each with an Exchange that moves data and counts messages and bytes
 /// exactly as the real ones do.
@@ -41,4 +41,4 @@ class DryRunWorld {
   std::vector<std::unique_ptr<Port>> ports_;
 };
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

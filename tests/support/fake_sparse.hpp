@@ -9,7 +9,7 @@
 #include "rossby/kernels/sparse_library.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// A library of sparse products on a simulated device, with the rules of cuSPARSE: matrices are made once and
 /// given back, dense rows are as far apart as they are long or farther, a product runs with the buffer that
@@ -101,4 +101,4 @@ class FakeSparse final : public SparseApi {
   mutable std::vector<std::unique_ptr<Csr>> matrices_;
 };
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

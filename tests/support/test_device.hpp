@@ -12,7 +12,7 @@
 #include "rossby/tensor/cuda_device.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// A simulated device, whose first kernel runs its threads as ROSSBY_TEST_THREADS (up, down, scattered) says:
 /// each kernel after it takes the next order, so that three runs of a test give each kernel all of them.
@@ -66,4 +66,4 @@ class OnDevice {
   std::vector<std::function<void()>> fetches_;
 };
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -23,6 +23,7 @@
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/planning.hpp"
+#include "rossby/run/training_options.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/file_memory.hpp"
 

@@ -46,6 +46,13 @@ std::string remark_of(const DeviceBinding& bound) {
   return remark;
 }
 
+/// Whether any rank multiplies bf16 without instructions for it.
+bool any_in_software(Isa isa, Reducer& reducer) {
+  double software = isa == Isa::avx512 && has_bf16_products() ? 0 : 1;
+  reducer.max(std::span<double>(&software, 1));
+  return software > 0;
+}
+
 }  // namespace
 
 std::size_t parse_bytes(const std::string& text, const std::string& key) {
@@ -73,6 +80,39 @@ std::string precision_of(const Config& config, bool on_device) {
   const std::string &precision = config.model.precision, &products = config.parallel.products;
   const bool rounds = products == "bf16" || (on_device && products == "tf32");
   return precision == "float" && rounds ? products : precision;
+}
+
+Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer) {
+  double lacking = -static_cast<double>(widest_isa());
+  reducer.max(std::span<double>(&lacking, 1));
+  const Isa common = static_cast<Isa>(static_cast<int>(-lacking));
+  const std::string& name = config.parallel.isa;
+  if (name == "auto") return common;
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
+    if (name == to_string(isa)) {
+      agree(comm, [&] {
+        if (!supported(isa))
+          user_error(
+              "parallel.isa = \"{}\": the processor of a rank does not have these instructions. The widest "
+              "that all ranks have is \"{}\"",
+              name, to_string(common));
+      });
+      return isa;
+    }
+  bug("parallel.isa is none of its choices");
+}
+
+ProductsChoice choose_products(const Config& config, Isa isa, Reducer& reducer) {
+  const std::string& asked = config.parallel.products;
+  if (asked != "auto" && asked != "bf16") return {};
+  const bool in_software = any_in_software(isa, reducer);
+  const bool rounds = asked == "bf16" || !in_software;
+  return {rounds ? Products::bf16 : Products::model,
+          fmt::format("products  {}\n",
+                      !rounds       ? "floats: not all processors have instructions for bf16"
+                      : in_software ? "operands rounded to bf16, on some processors without instructions "
+                                      "for it: no faster than floats"
+                                    : "operands rounded to bf16")};
 }
 
 bool lacks_gpus(const Communicator& world) {

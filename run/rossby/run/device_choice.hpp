@@ -3,10 +3,13 @@
 #include <memory>
 #include <string>
 
+#include "rossby/exchange/reducer.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/isa.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/nccl_link.hpp"
 #include "rossby/tensor/device.hpp"
+#include "rossby/tensor/products.hpp"
 #include "rossby/train/config.hpp"
 
 namespace rossby {
@@ -31,6 +34,19 @@ struct DeviceChoice {
 /// What a training's calls are measured and predicted in: model.precision, or what operands of products are
 /// rounded to (parallel.products, which is not "auto" on the host).
 [[nodiscard]] std::string precision_of(const Config& config, bool on_device);
+
+/// One instruction set for all ranks: they update what all of them hold each for itself, to the same bits.
+/// Throws UserError on all ranks if one lacks what parallel.isa names. Collective.
+[[nodiscard]] Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer);
+
+/// What parallel.products comes to on the host.
+struct ProductsChoice {
+  Products products = Products::model;
+  std::string remark;  // a line for the start of a training; empty if nothing was asked for
+};
+
+/// Of trainings in float, on processors with `isa`. Collective over the reducer's ranks.
+[[nodiscard]] ProductsChoice choose_products(const Config& config, Isa isa, Reducer& reducer);
 
 /// Whether this rank, or another one, finds no GPU: then nobody trains on one. Collective.
 [[nodiscard]] bool lacks_gpus(const Communicator& world);

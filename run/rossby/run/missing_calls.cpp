@@ -16,6 +16,7 @@
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/run/machine_file.hpp"
 #include "rossby/run/model_run.hpp"
+#include "rossby/run/training_options.hpp"
 
 namespace rossby {
 namespace {

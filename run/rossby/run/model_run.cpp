@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/kernels/product.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
@@ -16,43 +15,12 @@
 #include "rossby/run/cycle_choice.hpp"
 #include "rossby/run/stages.hpp"
 #include "rossby/run/stnn_run.hpp"
+#include "rossby/run/training_options.hpp"
 #include "rossby/run/window_inputs.hpp"
 #include "rossby/run/window_run.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby {
-namespace {
-
-/// One instruction set for all ranks: they update what all of them hold each for itself, to the same bits.
-Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer) {
-  double lacking = -static_cast<double>(widest_isa());
-  reducer.max(std::span<double>(&lacking, 1));
-  const Isa common = static_cast<Isa>(static_cast<int>(-lacking));
-  const std::string& name = config.parallel.isa;
-  if (name == "auto") return common;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
-    if (name == to_string(isa)) {
-      agree(comm, [&] {
-        if (!supported(isa))
-          user_error(
-              "parallel.isa = \"{}\": the processor of a rank does not have these instructions. The widest "
-              "that all ranks have is \"{}\"",
-              name, to_string(common));
-      });
-      return isa;
-    }
-  bug("parallel.isa is none of its choices");
-}
-
-/// Whether any rank multiplies bf16 without instructions for it.
-bool any_in_software(Isa isa, Reducer& reducer) {
-  double software = isa == Isa::avx512 && has_bf16_products() ? 0 : 1;
-  reducer.max(std::span<double>(&software, 1));
-  return software > 0;
-}
-
-}  // namespace
-
 void make_up(std::span<float> values) {
   std::uint32_t state = 1;
   for (float& value : values) {
@@ -86,7 +54,11 @@ void ModelRun<T>::open_device(Purpose purpose) {
     device_.nccl = on_device && grid_.world().size() > 1 && config_->parallel.transport == "nccl";
   }
   training_exec_ = exec_;
-  if (!device_.device) choose_products();
+  if (!device_.device && std::is_same_v<T, float>) {
+    ProductsChoice choice = choose_products(*config_, exec_.isa, reducer_);
+    training_exec_.products = choice.products;
+    products_remark_ = std::move(choice.remark);
+  }
   training_exec_.backend = device_.backend;
   training_exec_.device = device_.device.get();
   Device* device = training_exec_.device;
@@ -95,20 +67,6 @@ void ModelRun<T>::open_device(Purpose purpose) {
   if (device && grid_.groups() > 1)
     group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_,
                                                 link_of(grid_.time()));
-}
-
-template <class T>
-void ModelRun<T>::choose_products() {
-  const std::string& asked = config_->parallel.products;
-  if (std::is_same_v<T, double> || (asked != "auto" && asked != "bf16")) return;
-  const bool in_software = any_in_software(exec_.isa, reducer_);
-  const bool rounds = asked == "bf16" || !in_software;
-  training_exec_.products = rounds ? Products::bf16 : Products::model;
-  products_remark_ = fmt::format(
-      "products  {}\n", !rounds       ? "floats: not all processors have instructions for bf16"
-                        : in_software ? "operands rounded to bf16, on some processors without instructions "
-                                        "for it: no faster than floats"
-                                      : "operands rounded to bf16");
 }
 
 template <class T>
@@ -386,78 +344,6 @@ template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Co
                                                    std::shared_ptr<const DataRecord>, Index);
 template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*,
                                                     std::shared_ptr<const DataRecord>, Index);
-
-OptimiserOptions optimiser_options(const Config& config) {
-  OptimiserOptions options;
-  const std::string& name = config.optimiser.name;
-  options.kind = name == "adam"    ? OptimiserKind::adam
-                 : name == "adamw" ? OptimiserKind::adamw
-                                   : OptimiserKind::sgd;
-  options.beta1 = config.optimiser.beta1;
-  options.beta2 = config.optimiser.beta2;
-  options.epsilon = config.optimiser.epsilon;
-  options.momentum = config.optimiser.momentum;
-  options.absent = config.train.absent == "skip" ? Absent::skip : Absent::zero;
-  options.seed = static_cast<std::uint64_t>(config.train.seed);
-  options.fuse = config.train.sampling == "slabs";  // batches of pairs touch a few rows of a relation
-  return options;
-}
-
-ScheduleOptions schedule_options(const Config& config) {
-  ScheduleOptions options;
-  const std::string& name = config.schedule.name;
-  options.kind = name == "plateau"  ? ScheduleKind::plateau
-                 : name == "cosine" ? ScheduleKind::cosine
-                 : name == "linear" ? ScheduleKind::linear
-                 : name == "step"   ? ScheduleKind::step
-                                    : ScheduleKind::constant;
-  const double batches =
-      static_cast<double>(config.window.batch) / static_cast<double>(config.optimiser.reference_batch);
-  const std::string& scaling = config.optimiser.lr_scaling;
-  options.lr = scaled_rate(config.optimiser.lr,
-                           scaling == "linear" ? RateScaling::linear
-                           : scaling == "sqrt" ? RateScaling::sqrt
-                                               : RateScaling::none,
-                           batches);
-  options.epochs = config.schedule.length > 0 ? config.schedule.length : config.train.epochs;
-  options.warmup = config.schedule.warmup;
-  options.patience = config.schedule.patience;
-  options.ratio = config.schedule.ratio;
-  options.threshold = config.schedule.threshold;
-  options.min_lr = config.schedule.min_lr;
-  options.milestones = config.schedule.milestones;
-  if (!std::ranges::is_sorted(options.milestones, std::ranges::less_equal{}))
-    user_error("schedule.milestones do not ascend. Write them like [20, 30, 40]");
-  options.hold = config.schedule.hold;
-  options.final_share = config.schedule.final;
-  return options;
-}
-
-bool watches_validation(const Config& config) {
-  const bool watches =
-      config.train.early_stop > 0 || config.schedule.name == "plateau" || config.train.keep == "best";
-  return watches && config.schedule.metric == "validation";
-}
-
-TrainerOptions trainer_options(const Config& config, bool has_validation) {
-  TrainerOptions options;
-  options.epochs = config.train.epochs;
-  options.early_stop = config.train.early_stop;
-  options.max_seconds = config.train.max_seconds;
-  options.validate_every = config.validation.every;
-  options.watch_validation = config.schedule.metric == "validation";
-  options.clip = config.optimiser.clip;
-  options.save_every = config.checkpoint.every_steps;
-  options.rollback_lr = config.train.rollback_lr;
-  options.check_ops = config.train.check == "ops";
-  const std::string& keep = config.train.keep;
-  options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
-  if (watches_validation(config) && !has_validation)
-    user_error(
-        "schedule.metric = \"validation\" has nothing to watch. Set split.validation or split.folds, or "
-        "schedule.metric = \"train\"");
-  return options;
-}
 
 int threads_per_rank(const Communicator& comm, const Config& config) {
   const int ranks = ranks_on_host(comm);

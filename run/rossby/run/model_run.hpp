@@ -229,8 +229,6 @@ class ModelRun {
   std::vector<Device::Copy> kept_;           // of what does not change
 
  private:
-  /// What parallel.products comes to on the host. Collective.
-  void choose_products();
   [[nodiscard]] std::vector<double> residual_variance(Index horizons);
   [[nodiscard]] NodeView<const T> values_of(NodeView<const T> x, std::span<const Index> origins,
                                             Index horizon, std::span<const double> variance,
@@ -259,11 +257,6 @@ template <class T>
                                                     std::shared_ptr<const DataRecord> record = nullptr,
                                                     Index workers = 0);
 
-[[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
-[[nodiscard]] ScheduleOptions schedule_options(const Config& config);
-/// Whether the validation part decides when a training ends, at which rate it goes on or what it keeps.
-[[nodiscard]] bool watches_validation(const Config& config);
-[[nodiscard]] TrainerOptions trainer_options(const Config& config, bool has_validation);
 /// OpenMP threads a rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores shared by the ranks on
 /// it.
 [[nodiscard]] int threads_per_rank(const Communicator& comm, const Config& config);

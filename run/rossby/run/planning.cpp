@@ -21,6 +21,7 @@
 #include "rossby/run/console.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/model_run.hpp"
+#include "rossby/run/training_options.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby {

@@ -10,6 +10,7 @@
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/run/model_run.hpp"
+#include "rossby/run/training_options.hpp"
 
 namespace rossby {
 namespace {

@@ -16,6 +16,7 @@
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/run/stnn_settings.hpp"
+#include "rossby/run/training_options.hpp"
 
 namespace rossby {
 

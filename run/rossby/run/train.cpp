@@ -17,6 +17,7 @@
 #include "rossby/run/run_prediction.hpp"
 #include "rossby/run/run_start.hpp"
 #include "rossby/run/training.hpp"
+#include "rossby/run/training_options.hpp"
 #include "rossby/run/training_report.hpp"
 #include "rossby/run/version.hpp"
 

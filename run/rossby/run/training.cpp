@@ -20,6 +20,7 @@
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/plan/rates.hpp"
 #include "rossby/run/not_finite.hpp"
+#include "rossby/run/training_options.hpp"
 #include "rossby/run/version.hpp"
 
 namespace rossby {

@@ -11,6 +11,7 @@
 #include "rossby/run/console.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/run_files.hpp"
+#include "rossby/run/training_options.hpp"
 
 namespace rossby {
 namespace {

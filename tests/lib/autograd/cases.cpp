@@ -9,7 +9,7 @@
 #include "rossby/exchange/one_rank.hpp"
 #include "tests/lib/autograd/harness.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 /// A case on one leaf x: the op's output goes into distinct_loss.
@@ -420,4 +420,4 @@ std::vector<Case<T>> all_cases() {
 template std::vector<Case<float>> all_cases();
 template std::vector<Case<double>> all_cases();
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -9,7 +9,7 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/base/random.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// The parameters of one case, filled with numbers that depend on their order alone.
 template <class T>
@@ -97,4 +97,4 @@ double distinct_loss(Tape<T>& tape, const Var<T>& y) {
 template <class T>
 std::vector<Case<T>> all_cases();
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -11,7 +11,7 @@
 
 // Diffusion convolutions on devices against the host's, and the trial of who multiplies.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 using diffusion_fixture::fill;
@@ -202,4 +202,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, DiffusionOnDevice, ::testing::Values(Backend
 INSTANTIATE_TEST_SUITE_P(Gpu, DiffusionOnDevice, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

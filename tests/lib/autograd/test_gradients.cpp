@@ -6,7 +6,7 @@
 #include "rossby/autograd/gradient_check.hpp"
 #include "tests/lib/autograd/harness.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 const std::vector<Shape> shapes{{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {1, 1, 1}, {7, 1, 1}, {5, 3, 2}, {13, 2, 7}};
@@ -177,4 +177,4 @@ TEST(GradientCheck, FindsAWrongGradientAndItsPlace) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -27,7 +27,7 @@ namespace {
 constexpr double sentinel = 1234.5;
 
 template <class T>
-void fill(std::span<T> values, std::uint64_t seed, double low = -1, double high = 1) {
+void fill_between(std::span<T> values, std::uint64_t seed, double low = -1, double high = 1) {
   const Random random(seed, "fill");
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(random.uniform(i, low, high));
 }
@@ -88,7 +88,7 @@ struct Everything {
     bank.terms.push_back(std::move(term));
     bank.classify_rows();
     std::uint64_t seed = 10;
-    for (Parameter<T>* parameter : parameters()) fill<T>(parameter->value.span(), seed++);
+    for (Parameter<T>* parameter : parameters()) fill_between<T>(parameter->value.span(), seed++);
     for (Parameter<T>* clamped : {&m, &s, &dense})
       for (T& value : clamped->value)  // none within 0.05 of a kink
         value = std::abs(value) < T(0.05) ? T(0.3) : value > T(0.9) ? T(1.2) : value;
@@ -126,7 +126,7 @@ TEST_P(Relate, GradientsOfEveryTermMatchFiniteDifferences) {
   Everything<double> all(11, 3, 2, 4);
   Tape<double> tape{Exec{}};
   std::vector<float> target(static_cast<std::size_t>(11 * 4 * 2));
-  fill<float>(target, 99);
+  fill_between<float>(target, 99);
   layer_loss(all, tape, GetParam(), target);
   tape.backward();
   const auto parameters = all.parameters();
@@ -144,7 +144,7 @@ TEST(RelateLayer, SampledEqualsSlab) {
   Everything<double> all(13, 2, 3, 5);
   Tape<double> tape{Exec{}};
   std::vector<float> target(static_cast<std::size_t>(13 * 5 * 3));
-  fill<float>(target, 5);
+  fill_between<float>(target, 5);
   const double slab = layer_loss(all, tape, false, target);
   tape.backward();
   std::vector<std::vector<double>> gradients;
@@ -191,14 +191,14 @@ struct Problem {
     z.resize(static_cast<std::size_t>(s.n * s.cols * s.d));
     delta.resize(static_cast<std::size_t>(s.n * s.cols * s.w));
     a.resize(static_cast<std::size_t>(s.w * block.relations * s.d));
-    fill<T>(m, 1, -0.3, 1.3);
-    fill<T>(z, 2);
-    fill<T>(delta, 3);
-    fill<T>(a, 4);
+    fill_between<T>(m, 1, -0.3, 1.3);
+    fill_between<T>(z, 2);
+    fill_between<T>(delta, 3);
+    fill_between<T>(a, 4);
     self.resize(static_cast<std::size_t>(s.w * s.d));
     bias.resize(static_cast<std::size_t>(s.w));
-    fill<T>(self, 5);
-    fill<T>(bias, 6);
+    fill_between<T>(self, 5);
+    fill_between<T>(bias, 6);
     if (m.size() > 1) {  // exactly on the kinks
       m[0] = T(0);
       m[1] = T(1);
@@ -453,10 +453,10 @@ struct DenseOutputs {
         dm(static_cast<std::size_t>(2 * s.n * (s.n + 3))) {
     std::vector<T> m(dm.memory.size() - 2), a(da.memory.size() - 2), z(dz.memory.size() - 2),
         delta(h.memory.size() - 2);
-    fill<T>(m, 1, -0.3, 1.3);
-    fill<T>(a, 2);
-    fill<T>(z, 3);
-    fill<T>(delta, 4);
+    fill_between<T>(m, 1, -0.3, 1.3);
+    fill_between<T>(a, 2);
+    fill_between<T>(z, 3);
+    fill_between<T>(delta, 4);
     std::vector<std::uint8_t> pattern(m.size());
     for (std::size_t e = 0; e < m.size(); ++e) pattern[e] = e % 3 != 0;
     const DenseRelate<T> relate{

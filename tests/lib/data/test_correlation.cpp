@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 #include <map>
 #include <random>
 #include <vector>
@@ -8,11 +7,12 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/data/correlation.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
 /// Nodes that share a signal more or less, some values missing, node 2 constant, node 3 never observed.
 std::vector<float> field(Index steps, Index nodes, double missing, unsigned seed) {

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -13,13 +12,14 @@
 #include "rossby/data/series.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
 using testing_support::user_message;
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 constexpr Index day = 24;
 
 /// Hours from Monday 2012-03-05.

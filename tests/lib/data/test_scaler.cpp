@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -7,13 +6,14 @@
 #include "rossby/base/random.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/exchange/one_rank.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
-Series noisy(Index steps, Index rows, Index features) {
+Series noisy_values(Index steps, Index rows, Index features) {
   Series series(steps, rows, features);
   const Random random(3, "test");
   for (Index c = 0; c < series.values.size(); ++c)
@@ -66,7 +66,7 @@ TEST(Scaler, InputsAreScaledEvenIfTheTargetIsNot) {
 }
 
 TEST(Scaler, PerNodeTrainingStepsOnly) {
-  Series series = noisy(50, 3, 2);
+  Series series = noisy_values(50, 3, 2);
   series.at(4, 1, 0) = nan;
   for (Index t = 30; t < 50; ++t) series.at(t, 0, 0) = 1e6f;  // later values must not leak into the fit
   const Split split = make_split(50, {.train = "30"});
@@ -145,7 +145,7 @@ TEST(Scaler, GlobalValuesComeFromAllRanks) {
 }
 
 TEST(Scaler, NoneIsTheFactorOnly) {
-  Series series = noisy(5, 2, 1);
+  Series series = noisy_values(5, 2, 1);
   const float before = series.at(3, 1, 0);
   OneRankReducer reducer;
   const Scaler scaler = Scaler::fit(series, make_split(5, {.train = "3"}), {.factor = 0.6}, reducer);

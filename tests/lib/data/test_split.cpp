@@ -2,15 +2,12 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/data/split.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-std::vector<Index> range(Index first, Index last) {
-  std::vector<Index> steps;
-  for (Index t = first; t < last; ++t) steps.push_back(t);
-  return steps;
-}
+using test::range;
 
 /// The one-line message of an impossible split.
 std::string error_of(Index steps, const SplitSettings& spec, const DateToStep& date = {}) {

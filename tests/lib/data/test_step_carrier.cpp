@@ -10,7 +10,7 @@
 
 // Steps that go to a device a batch ahead of their kernels, in every order in which its queues may run.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 using Queue = DeviceDriver::Queue;
@@ -113,4 +113,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, Carried, ::testing::Values(Backend::simulate
 INSTANTIATE_TEST_SUITE_P(Gpu, Carried, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/data/windows.hpp"
 #include "rossby/exchange/traced.hpp"
+#include "tests/support/values.hpp"
 
 // In what order epochs take windows, which of them a time group and a micro-batch take, which steps that
 // needs.
@@ -14,11 +14,7 @@
 namespace rossby {
 namespace {
 
-std::vector<Index> range(Index first, Index last) {
-  std::vector<Index> values(static_cast<std::size_t>(last - first));
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
+using test::range;
 
 std::vector<double> counts(Index steps) {
   std::vector<double> observed;

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "rossby/base/error.hpp"
 #include "rossby/data/windows.hpp"
 #include "rossby/exchange/step_exchange.hpp"
+#include "tests/support/values.hpp"
 
 // Windows as numbers: which ones there are, and what is read through them.
 
@@ -21,11 +21,7 @@ Split split_of(Index steps, const char* train, const char* validation = "0", Ind
   return make_split(steps, {train, validation, "rest", folds, fold});
 }
 
-std::vector<Index> range(Index first, Index last) {
-  std::vector<Index> values(static_cast<std::size_t>(last - first));
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
+using test::range;
 
 TEST(Windows, OfTheTrainingPartLieInIt) {
   const Split split = split_of(20, "12");

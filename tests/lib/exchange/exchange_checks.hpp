@@ -16,7 +16,7 @@
 #include "tests/support/shuffled_rows.hpp"
 
 // What every exchange must do, written once: for one rank, pretended ranks in one process, and real ranks.
-namespace rossby::testing {
+namespace rossby::test {
 
 /// The parts that this process plays: all of them in a dry run, one under MPI.
 struct Players {
@@ -218,4 +218,4 @@ inline void check_exchange(const Players& players, const RowPartition& partition
   EXPECT_TRUE(first.empty() || std::memcmp(first.data(), second.data(), first.size() * sizeof(float)) == 0);
 }
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

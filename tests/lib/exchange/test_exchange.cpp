@@ -8,22 +8,22 @@
 namespace rossby {
 namespace {
 
-using testing::DryRunWorld;
-using testing::Players;
+using test::DryRunWorld;
+using test::Players;
 
 Players all_of(DryRunWorld& world, const RowPartition& partition, bool dense) {
   Players players;
   for (int p = 0; p < world.parts(); ++p) {
     players.parts.push_back(p);
     players.exchanges.push_back(&world.exchange(p));
-    players.ghosts.push_back(dense ? testing::all_positions(partition) : testing::some_ghosts(partition, p));
+    players.ghosts.push_back(dense ? test::all_positions(partition) : test::some_ghosts(partition, p));
   }
   return players;
 }
 
 std::vector<GhostList> ghosts_of_all(const RowPartition& partition) {
   std::vector<GhostList> ghosts;
-  for (int p = 0; p < partition.parts(); ++p) ghosts.push_back(testing::some_ghosts(partition, p));
+  for (int p = 0; p < partition.parts(); ++p) ghosts.push_back(test::some_ghosts(partition, p));
   return ghosts;
 }
 
@@ -35,7 +35,7 @@ TEST(OneRank, IsAnExchange) {
     players.parts = {0};
     players.exchanges = {&exchange};
     players.ghosts = {{}};
-    testing::check_exchange(players, partition);
+    test::check_exchange(players, partition);
     EXPECT_EQ(exchange.sent(), Traffic{});
   }
 }
@@ -43,23 +43,23 @@ TEST(OneRank, IsAnExchange) {
 class DryRun : public ::testing::TestWithParam<int> {};
 
 TEST_P(DryRun, HaloIsAnExchange) {
-  for (const testing::Case& c : testing::awkward_partitions(GetParam())) {
+  for (const test::Case& c : test::awkward_partitions(GetParam())) {
     SCOPED_TRACE(c.name);
     DryRunWorld world(c.partition, ghosts_of_all(c.partition));
-    testing::check_exchange(all_of(world, c.partition, false), c.partition);
+    test::check_exchange(all_of(world, c.partition, false), c.partition);
   }
 }
 
 TEST_P(DryRun, DenseIsAnExchange) {
-  for (const testing::Case& c : testing::awkward_partitions(GetParam())) {
+  for (const test::Case& c : test::awkward_partitions(GetParam())) {
     SCOPED_TRACE(c.name);
     DryRunWorld world = DryRunWorld::dense(c.partition);
-    testing::check_exchange(all_of(world, c.partition, true), c.partition);
+    test::check_exchange(all_of(world, c.partition, true), c.partition);
   }
 }
 
 TEST_P(DryRun, TracedPortsCountAsItDoes) {
-  for (const testing::Case& c : testing::awkward_partitions(GetParam())) {
+  for (const test::Case& c : test::awkward_partitions(GetParam())) {
     SCOPED_TRACE(c.name);
     DryRunWorld halo(c.partition, ghosts_of_all(c.partition)), dense = DryRunWorld::dense(c.partition);
     const std::vector<HaloCounts> counts = halo_counts(c.partition, ghosts_of_all(c.partition));

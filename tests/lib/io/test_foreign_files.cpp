@@ -15,25 +15,16 @@
 #include "rossby/io/series_file.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/lib/io/netcdf_ok.hpp"
+#include "tests/lib/io/read_all.hpp"
 
 namespace rossby {
 namespace {
 
+using testing_support::ok;
+using testing_support::read_all;
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
-
-void ok(int status) {
-  ASSERT_EQ(status, NC_NOERR) << nc_strerror(status);
-}
-
-std::vector<float> read_all(const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  std::vector<Index> nodes(static_cast<std::size_t>(info.file_nodes));
-  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<Index>(i);
-  std::vector<float> values(static_cast<std::size_t>(info.steps * info.file_nodes * info.features));
-  file.read(nodes, values.data());
-  return values;
-}
 
 /// sst(time, lev = 1, lat, lon) as packed shorts, two steps of a 2 x 2 grid, latitude descending.
 void write_packed(const std::string& path, int mode,

@@ -12,16 +12,16 @@
 #include "rossby/io/series_writer.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/lib/io/netcdf_ok.hpp"
+#include "tests/lib/io/read_all.hpp"
 
 namespace rossby {
 namespace {
 
+using testing_support::ok;
+using testing_support::read_all;
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
-
-void ok(int status) {
-  ASSERT_EQ(status, NC_NOERR) << nc_strerror(status);
-}
 
 /// A file with dimensions and variables, each filled with 0, 1, 2, ….
 class Maker {
@@ -69,15 +69,6 @@ class Maker {
  private:
   int file_ = -1;
 };
-
-std::vector<float> read_all(const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  std::vector<Index> nodes;
-  for (Index i = 0; i < info.file_nodes; ++i) nodes.push_back(i);
-  std::vector<float> values(static_cast<std::size_t>(info.steps * info.file_nodes * info.features));
-  file.read(nodes, values.data());
-  return values;
-}
 
 std::vector<float> ramp(std::size_t size) {
   std::vector<float> values;

@@ -14,6 +14,7 @@
 #include "rossby/io/series_file.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
@@ -22,7 +23,7 @@ using testing_support::data_folder;
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
-constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
 float value_at(Index t, Index i, Index f) {
   return static_cast<float>(1000 * t + i) + 0.25F * static_cast<float>(f);

@@ -16,6 +16,7 @@
 #include "rossby/io/series_writer.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
-constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
 SeriesLayout grid(Index steps) {
   SeriesLayout layout;
@@ -58,7 +59,7 @@ std::vector<float> read_all(const SeriesFile& file) {
 TEST(SeriesWriter, GridComesBack) {
   const TemporaryDirectory folder;
   auto values = ramp(5, 12, 2);
-  values[10] = nan_value;
+  values[10] = nan;
   values[11] = std::numeric_limits<float>::infinity();
   SeriesWriter writer = SeriesWriter::create(folder / "a.nc", grid(5));
   const std::span<const float> all(values);

@@ -1,6 +1,5 @@
 // Zarr stores, version 2: layouts, compressors, what is missing, and what is refused by name.
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
 #include "tests/lib/io/zarr_maker.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
@@ -22,7 +22,7 @@ using testing_support::user_message;
 using testing_support::ZarrMaker;
 using Place = std::vector<Index>;
 
-constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
 float field(const Place& at) {
   return static_cast<float>(100 * at[0] + 10 * at[1] + at[2]) + 0.5F;
@@ -220,7 +220,7 @@ TEST_F(Zarr, Anemoi) {
   ZarrMaker store(folder_ / "a.zarr",
                   R"({"variables": ["2t", "tp"], "ensemble_dimension": 2, "field_shape": [3, 1]})");
   store.array<float>({"data", {4, 2, 1, 3}, {1, 2, 1, 3}, "<f4", "blosc", ".", ""}, [](const Place& at) {
-    return at[0] == 2 ? nan_value : static_cast<float>(100 * at[1] + 10 * at[0] + at[3]);
+    return at[0] == 2 ? nan : static_cast<float>(100 * at[1] + 10 * at[0] + at[3]);
   });
   store.array<std::int64_t>({"dates", {4}, {4}, "<M8[s]", "blosc", ".", "", "", "null"},
                             [](const Place& at) { return 946684800 + 21600 * at[0]; });

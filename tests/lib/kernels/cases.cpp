@@ -20,7 +20,7 @@
 #include "rossby/kernels/table_loss.hpp"
 #include "tests/lib/kernels/harness.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 template <class T>
@@ -528,4 +528,4 @@ template std::vector<Case<double>> all_cases();
 template std::vector<Case<float>> run_cases();
 template std::vector<Case<double>> run_cases();
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -4,7 +4,7 @@
 
 #include "tests/lib/kernels/harness.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 inline const std::vector<Shape> small_shapes{{0, 3, 2}, {3, 0, 2}, {3, 2, 0},  {1, 1, 1},
                                              {7, 1, 1}, {5, 3, 2}, {13, 2, 7}, {3, 5, 101}};
@@ -35,4 +35,4 @@ inline void expect_near(const std::vector<double>& got, const std::vector<double
   EXPECT_LE(worst, tolerance);
 }
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -15,7 +15,7 @@
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/view.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
 /// How the operands of a kernel lie in memory.
 enum class Layout {
@@ -217,4 +217,4 @@ std::vector<Case<T>> host_cases();
 template <class T>
 std::vector<Case<T>> run_cases();
 
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -24,7 +24,7 @@
 // The kernels of lib/rossby/kernels/device, on a simulated device anywhere and on a GPU where there is one
 // (label gpu).
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 class DeviceKernels : public OnBackend {
@@ -426,4 +426,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, DeviceKernels, ::testing::Values(Backend::si
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceKernels, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -11,7 +11,7 @@
 // Relations on a device: dense and sparse against the reference, the fused update against backward and an
 // update after it.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 using dense_problem::Problem;
@@ -291,4 +291,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, DeviceRelate, ::testing::Values(Backend::sim
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceRelate, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

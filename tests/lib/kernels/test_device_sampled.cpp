@@ -10,7 +10,7 @@
 // Layers on batches of pairs on a device against the host's: pairs repeat, rows have ghosts, nodes and
 // batches may be missing.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 struct Size {
@@ -155,4 +155,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, DeviceSampled, ::testing::Values(Backend::si
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSampled, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -12,7 +12,7 @@
 #include "rossby/kernels/table_loss.hpp"
 #include "tests/lib/kernels/compare.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 template <class T>
@@ -205,4 +205,4 @@ TEST(Dropout, MaskDependsOnGlobalKeysAloneAndKeepsTheMean) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

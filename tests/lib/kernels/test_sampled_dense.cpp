@@ -5,7 +5,7 @@
 
 // Rows of dense relations that a batch of pairs reads: vectors against the plain loops in double.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 using dense_problem::random_values;
@@ -141,4 +141,4 @@ TEST(SampledDense, SamplesAreOrderedByColumnAndStayInOrderWithinOne) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

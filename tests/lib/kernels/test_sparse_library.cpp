@@ -13,7 +13,7 @@
 
 // Sparse products by a library: a fake one on a simulated device, cuSPARSE on a GPU.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 /// How a view's columns lie.
@@ -233,4 +233,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, SparseProducts, ::testing::Values(Backend::s
 INSTANTIATE_TEST_SUITE_P(Gpu, SparseProducts, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

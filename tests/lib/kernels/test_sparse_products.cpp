@@ -14,7 +14,7 @@
 // Several products and gradients of a block's relations at once, and all of a diffusion: on devices a launch,
 // against one after the other in double.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 constexpr Index guard = 3;  // values before and behind every array
@@ -406,4 +406,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, SparseAtOnce, ::testing::Values(Backend::sim
 INSTANTIATE_TEST_SUITE_P(Gpu, SparseAtOnce, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

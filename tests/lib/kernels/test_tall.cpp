@@ -17,13 +17,13 @@ namespace {
 using cpu::Strided;
 
 template <class T>
-struct Problem {
+struct TallProblem {
   Index m, n, k;
   bool a_transposed, b_transposed, add;
   std::vector<T> a, b, c;
   Index stride;
 
-  Problem(Index rows, Index cols, Index inner, int layout)
+  TallProblem(Index rows, Index cols, Index inner, int layout)
       : m(rows),
         n(cols),
         k(inner),
@@ -51,7 +51,7 @@ struct Problem {
 
 template <class T>
 void check(Isa isa, Index m, Index n, Index k, int layout) {
-  Problem<T> p(m, n, k, layout);
+  TallProblem<T> p(m, n, k, layout);
   cpu::tall_kernels<T>(isa).multiply(m, n, k, p.left(), p.right(), p.c.data(), p.stride, p.add);
   const double allowed = (sizeof(T) == 4 ? 1e-6 : 1e-15) * std::sqrt(static_cast<double>(k) + 1) * 4;
   const Strided<T> a = p.left(), b = p.right();
@@ -109,7 +109,7 @@ TEST_P(Tall, NothingToMultiplyLeavesOrClears) {
 
 TEST_P(Tall, RowsDoNotDependOnTheirNumber) {
   constexpr Index n = 72, k = 150, m = 40;
-  Problem<float> all(m, n, k, 0);
+  TallProblem<float> all(m, n, k, 0);
   const auto& kernels = cpu::tall_kernels<float>(GetParam());
   kernels.multiply(m, n, k, all.left(), all.right(), all.c.data(), all.stride, false);
   for (Index i = 0; i < m; ++i) {

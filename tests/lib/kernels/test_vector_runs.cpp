@@ -15,7 +15,7 @@
 #include "rossby/kernels/reductions.hpp"
 #include "tests/lib/kernels/harness.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 std::vector<float> apply(Isa isa, Activation f, const std::vector<float>& x) {
@@ -219,4 +219,4 @@ TEST(VectorRuns, MissingTargetsAndBadPredictionsInEveryLane) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

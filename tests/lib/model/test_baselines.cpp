@@ -1,6 +1,5 @@
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numbers>
 
 #include <gtest/gtest.h>
@@ -10,12 +9,15 @@
 #include "rossby/data/anomalies.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/model/baselines/baselines.hpp"
+#include "tests/lib/model/series_rows.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
+using test::rows_of;
 
 /// (horizons, origins, rows, features), packed.
 using Forecasts = std::vector<float>;
@@ -51,14 +53,6 @@ Series noisy(Index steps, Index rows, Index features, double missing) {
       }
   }
   return series;
-}
-
-Series rows_of(const Series& series, Index first, Index last) {
-  Series part(series.steps, last - first, series.features);
-  for (Index t = 0; t < series.steps; ++t)
-    for (Index i = first; i < last; ++i)
-      for (Index f = 0; f < series.features; ++f) part.at(t, i - first, f) = series.at(t, i, f);
-  return part;
 }
 
 Series copy(const Series& series) {

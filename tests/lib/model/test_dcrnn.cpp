@@ -14,7 +14,7 @@
 // A DCRNN on a device gives what the host gives, in few launches. Over ranks:
 // tests/mpi/test_dcrnn_golden.cpp.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 constexpr Index nodes = 9, windows = 2, channels = 2, inputs = 12, outputs = 12, units = 4;
@@ -22,7 +22,7 @@ constexpr Index nodes = 9, windows = 2, channels = 2, inputs = 12, outputs = 12,
 /// The same windows on a device.
 class DeviceWindows final : public WindowSource<double> {
  public:
-  explicit DeviceWindows(Index rows) : noise_(rows, rossby::testing::windows, rossby::testing::channels, 1) {}
+  explicit DeviceWindows(Index rows) : noise_(rows, rossby::test::windows, rossby::test::channels, 1) {}
   [[nodiscard]] Index rows() const override { return noise_.rows(); }
   [[nodiscard]] Index windows() const override { return noise_.windows(); }
   [[nodiscard]] Index channels() const override { return noise_.channels(); }
@@ -162,8 +162,8 @@ struct Knowing {
 class KnownNoise final : public WindowSource<double> {
  public:
   [[nodiscard]] Index rows() const override { return nodes; }
-  [[nodiscard]] Index windows() const override { return rossby::testing::windows; }
-  [[nodiscard]] Index channels() const override { return rossby::testing::channels; }
+  [[nodiscard]] Index windows() const override { return rossby::test::windows; }
+  [[nodiscard]] Index channels() const override { return rossby::test::channels; }
   [[nodiscard]] Index features() const override { return 1; }
   [[nodiscard]] bool feeds_truth(Index) const override { return false; }
   [[nodiscard]] Var<double> truth(Tape<double>&, Index) const override { bug("nothing is fed"); }
@@ -175,7 +175,7 @@ class KnownNoise final : public WindowSource<double> {
     return noise(tape, 2, 100 + h);
   }
   static Var<double> noise(Tape<double>& tape, Index of, Index t) {
-    const Var<double> x = tape.make(nodes, rossby::testing::windows, of, false);
+    const Var<double> x = tape.make(nodes, rossby::test::windows, of, false);
     for (Index k = 0; k < x.value.size(); ++k) x.value.data[k] = NoiseWindows::value(t, k);
     return x;
   }
@@ -253,4 +253,4 @@ TEST(Dcrnn, GradientsOfWhatIsKnownAheadAreThoseOfDifferences) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

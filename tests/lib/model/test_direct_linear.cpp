@@ -1,6 +1,5 @@
 // Direct regressions of anomalies: what they find, what they may not see, ranks.
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include <gtest/gtest.h>
@@ -12,12 +11,15 @@
 #include "rossby/model/baselines/cross_regression.hpp"
 #include "rossby/model/baselines/deciding_splits.hpp"
 #include "rossby/model/baselines/own_regression.hpp"
+#include "tests/lib/model/series_rows.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
+using test::rows_of;
 constexpr Index steps = 600, nodes = 7, horizons = 3;
 
 /// Hourly.
@@ -52,14 +54,6 @@ Series waves(Index features = 1) {
       }
   }
   return series;
-}
-
-Series rows_of(const Series& series, Index first, Index last) {
-  Series part(series.steps, last - first, series.features);
-  for (Index t = 0; t < series.steps; ++t)
-    for (Index i = first; i < last; ++i)
-      for (Index f = 0; f < series.features; ++f) part.at(t, i - first, f) = series.at(t, i, f);
-  return part;
 }
 
 Split parts() {

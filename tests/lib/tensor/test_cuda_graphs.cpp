@@ -15,7 +15,7 @@
 // Steps as CUDA graphs, on a runtime that keeps the rules of stream capture: what a GPU would have done must
 // be what it does without graphs, in that order.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 /// A CUDA runtime whose copies are notes of what was copied. It refuses what a capture may not hold.
@@ -415,4 +415,4 @@ TEST(CudaGraphs, LeaveNothingWhereAStepEndsWithinOne) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

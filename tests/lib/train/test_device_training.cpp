@@ -18,7 +18,7 @@
 // A training whose arrays lie on a device gives the losses and the parameters that the host gives; on a
 // simulated device the host touches none of them on the way, or the test dies.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 enum class Kind { refine, given_low_rank, discover, dense_refine };
@@ -429,4 +429,4 @@ INSTANTIATE_TEST_SUITE_P(Simulated, DeviceTraining, ::testing::Values(Backend::s
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceTraining, ::testing::Values(Backend::cuda));
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test

@@ -9,11 +9,12 @@
 #include "rossby/io/cf_time.hpp"
 #include "rossby/train/evaluation.hpp"
 #include "rossby/train/metrics.hpp"
+#include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using test::nan;
 
 /// Adds the sums of another rank once.
 class OtherRank final : public Reducer {

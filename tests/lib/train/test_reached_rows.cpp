@@ -9,7 +9,7 @@
 // A gradient that reaches few rows of a relation: the optimiser that updates those alone against the one that
 // updates all, step by step.
 
-namespace rossby::testing {
+namespace rossby::test {
 namespace {
 
 struct Setting {
@@ -148,4 +148,4 @@ TEST(ReachedRows, AreAllWhereNobodySaidWhich) {
 }
 
 }  // namespace
-}  // namespace rossby::testing
+}  // namespace rossby::test
