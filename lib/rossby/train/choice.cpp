@@ -19,10 +19,11 @@ double quantile(const std::vector<double>& ascending, double share) {
 }
 
 /// Draw number `draw` of a contender's log error; `gain` is that of the draw.
-double draw_error(const Contender& contender, double gain, const Random& random, std::size_t draw) {
+double draw_error(const Contender& contender, double gain, const Random& random, const Random& seeds,
+                  std::size_t draw) {
   double error = contender.error.mean + contender.error.sd * random.normal(draw);
   if (contender.ends_with_decay) error += gain;
-  return std::min(error, std::log(contender.best_so_far));
+  return std::min(error, std::log(contender.best_so_far)) + contender.seeds * seeds.normal(draw);
 }
 
 }  // namespace
@@ -32,13 +33,13 @@ std::vector<Chances> chances(std::span<const Contender> contenders, const CurveT
   const std::size_t count = contenders.size();
   std::vector<Chances> all(count);
   if (count == 0) return all;
-  const Random random(seed, "profile.chances"), gains(seed, "profile.gain");
+  const Random random(seed, "profile.chances"), gains(seed, "profile.gain"), seeds(seed, "profile.seeds");
   std::vector<std::vector<double>> drawn(count, std::vector<double>(draws));
   std::vector<double> least(draws, std::numeric_limits<double>::infinity());
   for (std::size_t k = 0; k < count; ++k)
     for (std::size_t d = 0; d < draws; ++d) {
       const double gain = trust.gain + trust.gain_sd * gains.normal(d);
-      drawn[k][d] = draw_error(contenders[k], gain, random.at(k), d);
+      drawn[k][d] = draw_error(contenders[k], gain, random.at(k), seeds.at(k), d);
       least[d] = std::min(least[d], drawn[k][d]);
     }
   std::vector<double> sharing(draws);  // contenders that share the best error of a draw

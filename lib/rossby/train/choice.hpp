@@ -15,6 +15,7 @@ struct Contender {
   /// Upper bound of the final error, because a complete training keeps its best state; infinity: none.
   double best_so_far = std::numeric_limits<double>::infinity();
   bool ends_with_decay = false;  // CurveTrust::gain is still to come
+  double seeds = 0;              // standard deviation of log errors between trainings with other seeds
 };
 
 /// Predicted result of choosing a contender.
@@ -25,8 +26,8 @@ struct Chances {
   double regret = 0;            // expected (error / smallest error of all − 1)
 };
 
-/// By 8000 draws of all final errors, whose gains at the end are one number a draw. A function of the seed
-/// and the contenders alone. Empty if there are none.
+/// By 8000 draws of all final errors of trainings with another seed. The gain at the end is one number a
+/// draw. A function of the seed and the contenders alone. Empty if there are none.
 [[nodiscard]] std::vector<Chances> chances(std::span<const Contender> contenders, const CurveTrust& trust,
                                            std::uint64_t seed);
 

@@ -114,6 +114,15 @@ LogError CurveShapes::extrapolate(std::span<const CurvePoint> points, Index comp
   return {mean, std::sqrt(std::max(square - mean * mean, 0.0))};
 }
 
+double CurveShapes::noise(std::span<const CurvePoint> points, Index complete) const {
+  std::vector<double> prior = prior_;
+  for (std::size_t k = 0; k < shapes; ++k) prior[k] += learned_[k];
+  const std::vector<double> weights = weights_of(fits_of(points, complete), prior);
+  double variance = 0;
+  for (std::size_t k = 0; k < shapes; ++k) variance += weights[k] * Shape(k).noise * Shape(k).noise;
+  return std::sqrt(variance);
+}
+
 LogError with_trust(const LogError& extrapolated, Index from, Index to, const CurveTrust& trust) {
   const double far = std::max(log_steps(to) - log_steps(from), 0.0);
   return {extrapolated.mean,

@@ -49,6 +49,9 @@ class CurveShapes {
   /// Throws BugError if there is no point or an error is not above 0.
   [[nodiscard]] LogError extrapolate(std::span<const CurvePoint> points, Index complete, Index steps) const;
 
+  /// Standard deviation of the log errors of a curve about its fit. Throws BugError as extrapolate.
+  [[nodiscard]] double noise(std::span<const CurvePoint> points, Index complete) const;
+
  private:
   std::vector<double> prior_;    // of each shape; the sum is 1
   std::vector<double> learned_;  // sums of weights that curves have given to each shape

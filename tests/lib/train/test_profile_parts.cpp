@@ -63,6 +63,14 @@ TEST(LearningCurve, IntervalsOfNoisyCurvesHoldTheTruth) {
   EXPECT_GE(held, 0.8 * curves);
 }
 
+TEST(LearningCurve, NoiseIsThatOfTheCurve) {
+  std::vector<Index> steps(40);
+  for (std::size_t k = 0; k < steps.size(); ++k) steps[k] = static_cast<Index>(5 * (k + 1));
+  const CurveShapes shapes;
+  EXPECT_LT(shapes.noise(power_law(1, 2, 0.5, steps), 400), 0.01);
+  EXPECT_NEAR(shapes.noise(power_law(1, 2, 0.5, steps, 0.03), 400), 0.03, 0.015);
+}
+
 TEST(LearningCurve, UncertaintyGrowsWithTheWayAndFallsWithPoints) {
   const auto few = power_law(1, 2, 0.5, {4, 8}), many = power_law(1, 2, 0.5, {4, 8, 16, 32, 64});
   EXPECT_LT(extrapolated(many, 128).sd, extrapolated(many, 1024).sd);
@@ -137,6 +145,9 @@ TEST(Choice, KnownErrorsTiesAndBounds) {
   EXPECT_NEAR(decayed[1].regret, 1, 1e-9);
   const auto kept = chances(std::vector<Contender>{{{1, 0.1}, 0.8}}, trust, 1);
   EXPECT_NEAR(kept[0].high, 0.8, 1e-9);
+  const auto other_seeds = chances(std::vector<Contender>{{.error = {0, 0}, .seeds = 0.02}}, trust, 1);
+  EXPECT_NEAR(other_seeds[0].low, std::exp(-1.645 * 0.02), 0.003);
+  EXPECT_NEAR(other_seeds[0].high, std::exp(1.645 * 0.02), 0.003);
   EXPECT_TRUE(chances({}, trust, 1).empty());
   EXPECT_EQ(least_regret({}), -1);
 }
