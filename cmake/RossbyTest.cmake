@@ -1,7 +1,9 @@
-# rossby_lib_test(<name> SOURCES ... LINK targets... [LABELS ...])
+# rossby_lib_test(<name> SOURCES ... LINK targets... [LONG_SANITIZED] [LABELS ...])
 #     one process, main of tests/support/main.cpp
-# rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [NIGHTLY_RANKS 4] [LABELS ...])
+# rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [NIGHTLY_RANKS 4] [LONG_SANITIZED] [LABELS ...])
 #     one CTest entry per rank count, main of tests/mpi/main.cpp; only the nightly steps run those of NIGHTLY_RANKS
+#     LONG_SANITIZED: takes long under sanitizers and touches the memory that other tests touch, too. It has the label
+#     long_sanitized, and target brief_library_tests leaves it out.
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
 # rossby_nightly_test(<name> COMMAND ... TIMEOUT seconds [LABELS ...])
@@ -37,6 +39,18 @@ target_link_libraries(rossby_test_main PUBLIC GTest::gtest PRIVATE rossby_option
 
 # Builds the tests of lib/ and mpi/, and neither the program nor its tests.
 add_custom_target(library_tests)
+add_custom_target(brief_library_tests)
+add_dependencies(library_tests brief_library_tests)
+
+# Adds a test program to the targets above, and its further label to LABELS.
+macro(rossby_library_test NAME LONG_SANITIZED LABELS)
+  if(${LONG_SANITIZED})
+    add_dependencies(library_tests test_${NAME})
+    list(APPEND ${LABELS} long_sanitized)
+  else()
+    add_dependencies(brief_library_tests test_${NAME})
+  endif()
+endmacro()
 
 # The one place that fixes what every CTest entry has: labels, time limit, meaning of 77.
 function(rossby_set_test_properties NAME)
@@ -49,13 +63,13 @@ function(rossby_set_test_properties NAME)
 endfunction()
 
 function(rossby_lib_test NAME)
-  cmake_parse_arguments(TEST "KERNELS" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "KERNELS;LONG_SANITIZED" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(test_${NAME} ${TEST_SOURCES})
   rossby_unity(test_${NAME})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options rossby_test_main)
   target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
-  add_dependencies(library_tests test_${NAME})
+  rossby_library_test(${NAME} TEST_LONG_SANITIZED TEST_LABELS)
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
   # Of devices: a GPU promises no order of threads. Launches take turns anyway; nightly each launch has every order.
@@ -69,13 +83,13 @@ function(rossby_lib_test NAME)
 endfunction()
 
 function(rossby_mpi_test NAME)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS;RANKS;NIGHTLY_RANKS" ${ARGN})
+  cmake_parse_arguments(TEST "LONG_SANITIZED" "" "SOURCES;LINK;LABELS;RANKS;NIGHTLY_RANKS" ${ARGN})
   add_executable(test_${NAME} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   rossby_unity(test_${NAME})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options GTest::gtest)
   target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
-  add_dependencies(library_tests test_${NAME})
+  rossby_library_test(${NAME} TEST_LONG_SANITIZED TEST_LABELS)
   foreach(RANKS IN LISTS TEST_RANKS TEST_NIGHTLY_RANKS)
     set(CONFIGURATIONS)
     if(RANKS IN_LIST TEST_NIGHTLY_RANKS)
@@ -117,7 +131,7 @@ function(rossby_fuzz_target NAME)
   endif()
   add_dependencies(fuzzers fuzz_${NAME})
   if("lib" IN_LIST TEST_LABELS OR "mpi" IN_LIST TEST_LABELS)
-    add_dependencies(library_tests fuzz_${NAME})
+    add_dependencies(brief_library_tests fuzz_${NAME})
   endif()
   add_test(NAME fuzz_corpus_${NAME} COMMAND fuzz_${NAME} -runs=0 ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${NAME})
   set(ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})

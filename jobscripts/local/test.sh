@@ -9,7 +9,8 @@ usage: jobscripts/local/test.sh [--preset NAME] [--target NAME] [CTEST OPTION...
 Installs what is missing (Debian packages), configures, builds and runs the tests.
 
   --preset NAME   release (default), debug, asan, tsan, ci or lib-only (without MPI and PETSc)
-  --target NAME   what to build: all (default), or library_tests: the tests of lib/ and mpi/ (run with -L '^(lib|mpi)$')
+  --target NAME   what to build: all (default); library_tests: the tests of lib/ and mpi/ (run with -L '^(lib|mpi)$');
+                  or another target of the build
   CTEST OPTION    handed to ctest, e.g. -R relation, -L lib, -L np2
 
 environment:
