@@ -8,6 +8,7 @@
 Relations are dense tensors (r, n, n), as that paper's model holds them; `discover` has one, `refine` eight on the pattern of a
 grid's neighbours, `given` eight that are not trained. `--slab B`: a batch holds all nodes of B steps, the best that a dense
 model can do. `--pairs N`: a batch holds N pairs (step, node), as the paper trains; its products are batched by pair.
+`--products bf16`: forward and loss run under PyTorch's autocast.
 
 A line of JSON for each pass: seconds of the median batch and the quickest (forward, backward, Adam with betas (0, 0.999)), and
 the most memory that the process, or the device, held. Needs PyTorch alone."""
@@ -36,6 +37,7 @@ def parse():
     batch.add_argument("--slab", type=int, default=8, help="steps a batch, all nodes of them")
     batch.add_argument("--pairs", type=int, help="pairs (step, node) a batch")
     parser.add_argument("--batches", type=int, default=9, help="measured batches of each pass")
+    parser.add_argument("--products", choices=["model", "bf16"], default="model", help="bf16: PyTorch's autocast")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
     for name in ("lat", "lon", "latent", "slab", "batches"):
@@ -71,6 +73,7 @@ class Stnn:
         uniform = lambda *shape: ((2 * torch.rand(*shape, generator=generator) - 1) / 10).to(self.device)
         self.series = uniform(t, self.n, 1)
         self.mode = options.mode
+        self.bf16 = options.products == "bf16"
         self.pattern = None
         if options.mode == "discover":
             self.weights = torch.full((1, self.n, self.n), 1 / self.n, device=self.device)
@@ -122,7 +125,9 @@ class Stnn:
 
     def step(self, loss, *batch):
         self.optimiser.zero_grad()
-        loss(*batch).backward()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            value = loss(*batch)
+        value.backward()
         self.optimiser.step()
 
 
@@ -156,8 +161,8 @@ def main():
         memory = (torch.cuda.max_memory_allocated() if model.device.type == "cuda" else
                   resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
         print(json.dumps({"peer": f"PyTorch {torch.__version__}", "device": options.device,
-                          "threads": torch.get_num_threads(), "mode": options.mode, "nodes": model.n,
-                          "latent": options.latent, "batch": f"{options.pairs} pairs" if options.pairs
+                          "threads": torch.get_num_threads(), "products": options.products, "mode": options.mode,
+                          "nodes": model.n, "latent": options.latent, "batch": f"{options.pairs} pairs" if options.pairs
                           else f"{options.slab} steps", "pass": name, "median_seconds": seconds[len(seconds) // 2],
                           "best_seconds": seconds[0], "peak_bytes": memory}), flush=True)
 

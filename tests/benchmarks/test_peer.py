@@ -24,7 +24,7 @@ def run(*arguments):
 
 class Peer(unittest.TestCase):
     def test_lines(self):
-        for arguments in ([], ["--mode", "given"], ["--mode", "refine", "--latent", "1"]):
+        for arguments in ([], ["--mode", "given"], ["--mode", "refine", "--latent", "1"], ["--products", "bf16"]):
             result = run(*arguments)
             self.assertEqual(result.returncode, 0, result.stderr)
             lines = [json.loads(line) for line in result.stdout.splitlines()]
@@ -35,7 +35,8 @@ class Peer(unittest.TestCase):
 
     def test_losses(self):
         for mode in ("given", "refine", "discover"):
-            options = type("Options", (), {"device": "cpu", "lat": 3, "lon": 4, "latent": 2, "steps": 6, "mode": mode})()
+            options = type("Options", (), {"device": "cpu", "lat": 3, "lon": 4, "latent": 2, "steps": 6, "mode": mode,
+                                          "products": "model"})()
             model = peer.Stnn(options)
             weights, z = model.relations().tolist(), model.z.tolist()
             dynamics, bias, decoder = model.dynamics.tolist(), model.bias.tolist(), model.decoder.tolist()
