@@ -146,7 +146,7 @@ struct Terms {
                 const NodeView<T>& ghost, std::span<const LocalColumn> rows,
                 const NodeView<const T>& x = {}) const {
     Batch<SparseProduct<T>> batch(
-        [&](std::span<const SparseProduct<T>> some) { spmm_forward(exec, supports(exec), some, rows); });
+        [&](std::span<const SparseProduct<T>> some) { spmm_products(exec, supports(exec), some, rows); });
     if (x.data) batch.add({-1, T{1}, term(z, 0), x, {}, {}});
     for (const DiffusionPlan::Product& product : level.products) {
       const bool signal = x.data && product.from == 0;
@@ -195,7 +195,7 @@ struct Terms {
     constexpr std::size_t most = most_sparse_shares;
     std::array<std::array<SparseShare<T>, most>, Batch<SparseGradient<T>>::room> shares;
     Batch<SparseGradient<T>> batch(
-        [&](std::span<const SparseGradient<T>> some) { spmm_adjoint(exec, supports(exec), some, first); });
+        [&](std::span<const SparseGradient<T>> some) { spmm_gradients(exec, supports(exec), some, first); });
     for (const DiffusionPlan::Gradient& gradient : level.gradients) {
       const int place = gradient.of - level.first;
       const bool gathered = place >= 0 && place < level.count;

@@ -98,8 +98,8 @@ void LowRank<T>::weight_backward(const Exec& exec, const DenseGradient<T>& d, In
   const auto part = [&](T* values) {
     return std::span<T>(values ? values + begin * k : nullptr, values ? size : 0);
   };
-  const auto apply = update.decoupled ? adamw_update<T> : adam_update<T>;
-  apply(exec, part(update.theta), part(update.m), part(update.v), tile, update.step);
+  adam_update<T>(exec, part(update.theta), part(update.m), part(update.v), tile, update.step,
+                 update.decoupled);
   update.applied = true;
 }
 

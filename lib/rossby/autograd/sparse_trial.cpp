@@ -1,8 +1,5 @@
 #include "rossby/autograd/sparse_trial.hpp"
 
-#include <algorithm>
-#include <limits>
-
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 
@@ -34,16 +31,14 @@ template <class T>
 double seconds_of(Tape<T>& tape, const Diffusion<T>& diffusion, const SparseTrial& trial,
                   const NodeView<T>& x, const NodeView<T>& dx) {
   QueueClock clock(tape.exec());
-  double best = std::numeric_limits<double>::infinity();
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
+  return least_seconds(repeats, [&] {
     clock.start_anew();
     const std::size_t begin = clock.hold(ahead);
     there_and_back(tape, diffusion, trial, x, dx);
     const std::size_t end = clock.mark();
     tape.exec().device->wait();
-    if (repeat > 0) best = std::min(best, clock.seconds(begin, end));
-  }
-  return best;
+    return clock.seconds(begin, end);
+  });
 }
 
 }  // namespace
@@ -73,18 +68,13 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
   const NodeView<T> x(values.data(), block.rows, columns, channels),
       dx(values.data() + size, block.rows, columns, channels);
   Tape<T> tape(exec);
-  choice.own_seconds = seconds_of(tape, diffusion, trial, x, dx);
+  choice.seconds[0] = seconds_of(tape, diffusion, trial, x, dx);
   diffusion.sparse_library =
       std::shared_ptr<SparseLibrary<T>>(std::shared_ptr<void>(), &library);  // not owned
-  choice.sparse_library_seconds = seconds_of(tape, diffusion, trial, x, dx);
+  choice.seconds[1] = seconds_of(tape, diffusion, trial, x, dx);
   return choice;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                \
-  template SparseChoice try_sparse_products(const Exec&, SparseLibrary<T>&, const CsrBlock&, \
-                                            const SparseTrial&);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-#undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(try_sparse_products)
 
 }  // namespace rossby

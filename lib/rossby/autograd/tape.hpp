@@ -229,7 +229,7 @@ class Tape {
     if (unwritten_.empty()) return;
     std::size_t bytes = 0;
     for (const std::span<T> gradient : unwritten_) bytes += gradient.size_bytes();
-    clear(exec_, std::span<const std::span<T>>(unwritten_));
+    clear_arrays(exec_, std::span<const std::span<T>>(unwritten_));
     unwritten_.clear();
     // By itself: else the first op that comes would be charged with it.
     if (trace_) trace_->note("clear_gradients", {0, static_cast<double>(bytes)});

@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "rossby/kernels/cpu/loops.hpp"
-#include "rossby/kernels/relate_dense_backends.hpp"
+#include "rossby/kernels/relate_dense.hpp"
 
 // Once an epoch or so: on hosts, pieces of rows widened into buffers.
 
@@ -46,13 +46,11 @@ void replay_piece(const Exec& exec, const Bf16Arrays& arrays, Index at, std::uin
 
 }  // namespace
 
-void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
-                 std::span<const AdamConstants<float>> steps) {
+void adam_replay_bf16(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
+                      std::span<const AdamConstants<float>> steps) {
   if (steps.empty()) return;
-  if (exec.backend == Backend::simulated)
-    return simulated::adam_replay(exec, arrays, relations, rows, columns, steps);
-  if (exec.backend == Backend::cuda)
-    ROSSBY_FROM_CUDA(adam_replay, exec, arrays, relations, rows, columns, steps);
+  if (on_device(exec.backend))
+    return run_on_device<adam_replay_bf16>(exec, arrays, relations, rows, columns, steps);
   Exec one = exec;
   one.threads = 1;
   cpu::for_each_piece(exec, relations * rows, 1, relations * rows * columns, [&](Index first, Index last) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -11,10 +11,20 @@ namespace rossby {
 /// dx (1, B, c) += Σ over rows of dy (n, B, c). Sums of a column are in double, in the order of the rows on
 /// the host.
 template <class T>
-void sum_over_rows(const Exec& exec, NodeView<T> dx, NodeView<const T> dy);
+void sum_over_rows(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
+  require(dx.rows == 1 && dx.cols == dy.cols && dx.channels == dy.channels,
+          "a sum over rows is (1, columns, channels)");
+  if (dy.size() == 0) return;
+  dispatch<sum_over_rows<T>>(exec, dx, dy);
+}
 
 /// dx (n, 1, c) += Σ over columns of dy (n, B, c), in their order.
 template <class T>
-void sum_over_columns(const Exec& exec, NodeView<T> dx, NodeView<const T> dy);
+void sum_over_columns(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
+  require(dx.rows == dy.rows && dx.cols == 1 && dx.channels == dy.channels,
+          "a sum over columns is (rows, 1, channels)");
+  if (dy.size() == 0) return;
+  dispatch<sum_over_columns<T>>(exec, dx, dy);
+}
 
 }  // namespace rossby

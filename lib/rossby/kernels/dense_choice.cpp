@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include <fmt/core.h>
-
-#include "rossby/base/stopwatch.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr double blas_must_save = 0.15;
 constexpr double trial_flops = 4e8;                  // of one forward and backward: 2 to 5 ms
 constexpr double least_flops = 2e8;                  // of all rows: below, own without a trial
 constexpr Index least_rows = 128, most_rows = 1024;  // of a trial
@@ -45,16 +40,8 @@ class Trial {
     for (Index i = 0; i < delta_.size(); ++i) delta_[i] = static_cast<T>(std::cos(static_cast<double>(i)));
   }
 
-  /// Shortest of some runs, after one that is not counted.
   double seconds(const Exec& exec, DenseProduct product) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int repeat = 0; repeat <= repeats; ++repeat) {
-      const Stopwatch begin;
-      run(exec, product);
-      const double taken = begin.seconds();
-      if (repeat > 0) best = std::min(best, taken);
-    }
-    return best;
+    return least_seconds(repeats, [&] { run(exec, product); });
   }
 
  private:
@@ -87,12 +74,6 @@ class Trial {
 
 }  // namespace
 
-std::string to_string(const DenseChoice& choice) {
-  if (choice.own_seconds == 0) return std::string(to_string(choice.product));
-  return fmt::format("{} (own {:.2f} ms, blas {:.2f} ms)", to_string(choice.product),
-                     1e3 * choice.own_seconds, 1e3 * choice.blas_seconds);
-}
-
 template <class T>
 DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width, bool bf16) {
   DenseChoice choice;
@@ -102,13 +83,11 @@ DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, In
   // Both its arrays take no more than a moment will: the trial is not what a rank needs most memory for.
   const Index fitting = std::clamp(rows / 2, least_rows, most_rows);
   Trial<T> trial(std::min({rows, fitting, std::max(enough, least_rows)}), columns, width, bf16);
-  choice.own_seconds = trial.seconds(exec, DenseProduct::own);
-  choice.blas_seconds = trial.seconds(exec, DenseProduct::blas);
-  if (choice.blas_seconds < (1 - blas_must_save) * choice.own_seconds) choice.product = DenseProduct::blas;
+  choice.seconds = {trial.seconds(exec, DenseProduct::own), trial.seconds(exec, DenseProduct::blas)};
+  choose(choice);
   return choice;
 }
 
-template DenseChoice choose_dense_product<float>(const Exec&, Index, Index, Index, bool);
-template DenseChoice choose_dense_product<double>(const Exec&, Index, Index, Index, bool);
+ROSSBY_FOR_SCALARS(choose_dense_product)
 
 }  // namespace rossby

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/kernels/spmm.hpp"
 
 // All terms of a diffusion in one launch of a device, which holds a column's rows in shared memory: level by
@@ -19,18 +20,39 @@ struct DiffusionSteps {
 inline constexpr Index most_diffused_rows = 512;
 
 /// Whether a block's relations can be diffused so: no ghosts, no more rows than that.
-[[nodiscard]] bool diffuses_at_once(const CsrBlock& block);
+[[nodiscard]] inline bool diffuses_at_once(const CsrBlock& block) {
+  return block.relations > 0 && block.ghosts == 0 && block.rows <= most_diffused_rows;
+}
+
+template <class A, class B, class T>
+void check_diffusion(const Exec& exec, const NodeView<A>& z, const SparseMatrix<T>& s,
+                     const DiffusionSteps& steps, const NodeView<B>& x) {
+  require(on_device(exec.backend) && !s.sparse_library, "diffuse: own kernels of a device");
+  require(s.block && diffuses_at_once(*s.block), "diffuse: a block of few rows and no ghosts");
+  require(steps.steps >= 1, "diffuse: one or more steps");
+  require(x.rows == s.block->rows && z.rows == x.rows, "diffuse: rows are the owned rows");
+  require(z.cols == x.cols && z.channels == (1 + Index{s.block->relations} * steps.steps) * x.channels,
+          "diffuse: z holds every term of x");
+}
 
 /// z = the terms of x (rows, B, c), of devices that multiply by own kernels. z overlaps nothing that is read;
 /// the relation of `s` is not looked at.
 template <class T>
 void diffuse_forward(const Exec& exec, NodeView<T> z, const SparseMatrix<T>& s, const DiffusionSteps& steps,
-                     NodeView<const T> x);
+                     NodeView<const T> x) {
+  check_diffusion(exec, z, s, steps, x);
+  if (x.size() == 0) return;
+  run_on_device<diffuse_forward<T>>(exec, z, s, steps, x);
+}
 
 /// The adjoint: dx += what the gradients dz of all terms make of it (Clenshaw's recursion down each
 /// relation's terms), summed first and then added. The order of sums follows from the graph.
 template <class T>
 void diffuse_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, const DiffusionSteps& steps,
-                     NodeView<const T> dz);
+                     NodeView<const T> dz) {
+  check_diffusion(exec, dz, s, steps, dx);
+  if (dx.size() == 0) return;
+  run_on_device<diffuse_adjoint<T>>(exec, dx, s, steps, dz);
+}
 
 }  // namespace rossby

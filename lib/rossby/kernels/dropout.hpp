@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rossby/base/random.hpp"
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -32,11 +32,21 @@ struct ColumnKeys {
 template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
-                     const ColumnKeys& col_keys);
+                     const ColumnKeys& col_keys) {
+  require(same_shape(y, x) && std::ssize(keep) == x.size(), "dropout keeps one byte a value");
+  require(std::ssize(row_keys) == x.rows &&
+              (x.cols == 0 || (!col_keys.windows.empty() && x.cols % std::ssize(col_keys.windows) == 0)),
+          "dropout needs a key a row and a column");
+  require(rate >= 0 && rate < 1, "a dropout rate lies in [0, 1)");
+  dispatch<dropout_forward<T>>(exec, y, keep, x, rate, random, row_keys, col_keys);
+}
 
 /// dx += dy ∘ keep / (1 − rate).
 template <class T>
 void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
-                      std::span<const std::uint8_t> keep, double rate);
+                      std::span<const std::uint8_t> keep, double rate) {
+  require(same_shape(dx, dy) && std::ssize(keep) == dy.size(), "dropout keeps one byte a value");
+  dispatch<dropout_backward<T>>(exec, dx, dy, keep, rate);
+}
 
 }  // namespace rossby

@@ -36,6 +36,10 @@ struct Exec {
   return on_device(exec.backend) ? Exec{Backend::cpu, exec.threads, exec.isa} : exec;
 }
 
+/// Whether the kernels of the host compute, or would: a trace of what these take has a device that is
+/// addresses alone.
+[[nodiscard]] bool is_of_host(const Exec& exec);
+
 /// Waits for the sums that a device still owes (Device::settle); nothing where there is none.
 void settle(const Exec& exec);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -50,30 +50,24 @@ struct MaskedError {
 /// *sum += Σ kind.value(prediction − target) over observed entries.
 template <class T>
 void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
-                      NodeView<const float> target, double* sum);
-template <class T>
-[[nodiscard]] double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
-                                      NodeView<const float> target) {
-  double sum = 0;
-  masked_error_sum(exec, kind, prediction, target, &sum);
-  settle(exec);
-  return sum;
+                      NodeView<const float> target, double* sum) {
+  require(same_shape(prediction, target), shapes_differ);
+  dispatch<masked_error_sum<T>>(exec, kind, prediction, target, sum);
 }
 
 /// dprediction += scale · kind.gradient(prediction − target) at observed entries.
 template <class T>
 void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
-                           NodeView<const T> prediction, NodeView<const float> target, double scale);
+                           NodeView<const T> prediction, NodeView<const float> target, double scale) {
+  require(same_shape(dprediction, prediction, target), shapes_differ);
+  dispatch<masked_error_backward<T>>(exec, kind, dprediction, prediction, target, scale);
+}
 
 /// *sum += Σ (a − b)².
 template <class T>
-void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum);
-template <class T>
-[[nodiscard]] double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b) {
-  double sum = 0;
-  squared_difference_sum(exec, a, b, &sum);
-  settle(exec);
-  return sum;
+void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
+  require(same_shape(a, b), shapes_differ);
+  dispatch<squared_difference_sum<T>>(exec, a, b, sum);
 }
 
 /// A gradient that a kernel writes, or adds to.
@@ -87,6 +81,9 @@ struct GradientOut {
 /// which the second is then added to.
 template <class T>
 void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
-                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum);
+                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {
+  require(same_shape(a, b) && absent_or_same(da.to, a) && absent_or_same(db.to, a), shapes_differ);
+  dispatch<squared_difference_gradients<T>>(exec, da, db, a, b, scale, sum);
+}
 
 }  // namespace rossby

@@ -4,75 +4,27 @@
 #include <cmath>
 
 #include "rossby/base/error.hpp"
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/adam_hops.hpp"
 #include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/device.hpp"
 
-// The device's alone: the host goes row by row, and clears what it has read.
-#define ROSSBY_DEVICES_ALONE                                                                             \
-  template <class T>                                                                                     \
-  void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>, MatrixView<const T>,   \
-                        std::span<const RowUpdates>, std::span<const AdamConstants<T>>);                 \
-  template <class T>                                                                                     \
-  void adam_take(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient, \
-                 const AdamConstants<T>&);                                                               \
-  template <class T>                                                                                     \
-  void clip_by_norm(const Exec&, std::span<T> x, const double* squares, double most);
-namespace rossby::simulated {
-ROSSBY_DEVICES_ALONE
-}
-ROSSBY_IN_CUDA(ROSSBY_DEVICES_ALONE)
-
 namespace rossby {
-namespace {
-
-template <class T>
-void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
-                   const AdamStep& step) {
-  require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
-          "second moments and gradient have the size of the parameter");
-  require(m.size() == theta.size() || (m.empty() && step.beta1 == 0),
-          "first moments are needed where beta1 is not 0");
-  require(step.count >= 1, "updates are counted from 1");
-  require(step.missed == 0 || (step.beta1 == 0 && step.decay == 0), "missed updates have no closed form");
-}
-
-}  // namespace
-
-template <class T>
-void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, const AdamStep& step) {
-  check_moments(theta, m, v, gradient, step);
-  ROSSBY_DISPATCH(adam_update, exec, theta, m, v, gradient, step);
-}
-
-template <class T>
-void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                  std::span<const T> gradient, const AdamStep& step) {
-  check_moments(theta, m, v, gradient, step);
-  ROSSBY_DISPATCH(adamw_update, exec, theta, m, v, gradient, step);
-}
 
 template <class T>
 void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
                const AdamStep& step, bool decoupled) {
   check_moments<T>(theta, m, v, gradient, step);
   require(gradient.size() == theta.size(), "there is a gradient to take");
-  if (exec.backend == Backend::simulated)
-    return simulated::adam_take(exec, theta, m, v, gradient, adam_constants<T>(step, decoupled));
-  if (exec.backend == Backend::cuda)
-    ROSSBY_FROM_CUDA(adam_take, exec, theta, m, v, gradient, adam_constants<T>(step, decoupled));
-  (decoupled ? adamw_update<T> : adam_update<T>)(exec, theta, m, v, gradient, step);
+  if (on_device(exec.backend))
+    return run_on_device<adam_take<T>>(exec, theta, m, v, gradient, step, decoupled);
+  adam_update<T>(exec, theta, m, v, gradient, step, decoupled);
   clear(exec, gradient.data(), std::ssize(gradient));
 }
 
 template <class T>
 void clip_by_norm(const Exec& exec, std::span<T> x, double* squares, double most) {
-  if (exec.backend == Backend::simulated)
-    return simulated::clip_by_norm<T>(exec, x, exec.device->later(squares), most);
-  if (exec.backend == Backend::cuda)
-    ROSSBY_FROM_CUDA(clip_by_norm<T>, exec, x, exec.device->later(squares), most);
+  if (on_device(exec.backend)) return run_on_device<clip_by_norm<T>>(exec, x, squares, most);
   const NodeView<T> view(x.data(), 1, 1, std::ssize(x));
   scale<T>(exec, view, static_cast<T>(clipping_factor(std::sqrt(*squares), most)), view);
 }
@@ -106,16 +58,6 @@ double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, M
 }
 
 template <class T>
-void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps, Missed how) {
-  require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
-          "second moments and gradient have the size of the parameter");
-  require(m.empty() || m.size() == theta.size(), "first moments have the size of the parameter");
-  if (steps.empty()) return;
-  ROSSBY_DISPATCH(adam_replay, exec, theta, m, v, gradient, steps, how);
-}
-
-template <class T>
 void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
                       MatrixView<const T> gradient, std::span<const RowUpdates> rows,
                       std::span<const AdamConstants<T>> steps, Missed how) {
@@ -130,10 +72,8 @@ void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, Ma
                               }),
           "rows are the table's, and their updates are listed");
   if (rows.empty()) return;
-  if (exec.backend == Backend::simulated)
-    return simulated::adam_replay_rows(exec, theta, m, v, gradient, rows, steps);
-  if (exec.backend == Backend::cuda)
-    ROSSBY_FROM_CUDA(adam_replay_rows, exec, theta, m, v, gradient, rows, steps);
+  if (on_device(exec.backend))
+    return run_on_device<adam_replay_rows<T>>(exec, theta, m, v, gradient, rows, steps, how);
   const auto row = [&](MatrixView<T> of, Index r) {
     return of.data ? std::span<T>(of.row(r), static_cast<std::size_t>(of.cols)) : std::span<T>();
   };
@@ -147,50 +87,10 @@ void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, Ma
   }
 }
 
-template <class T>
-void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
-                      std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
-                      const AdamConstants<T>& now) {
-  const auto fits = [&](MatrixView<T> m) { return m.rows == theta.rows && m.cols == theta.cols; };
-  require(fits(v) && (!gradient.data || fits(gradient)), "moments and gradient have the parameter's shape");
-  require(done.size() == rows.size() &&
-              std::ranges::all_of(rows, [&](Index row) { return row >= 0 && row < theta.rows; }),
-          "rows are the parameter's");
-  require(now.beta1 == T(0) && now.decay == T(0) && now.keep == T(1),
-          "rows without a gradient stand still where beta1 = 0 and nothing decays");
-  if (rows.empty()) return;
-  ROSSBY_DISPATCH(adam_update_rows, exec, theta, v, gradient, rows, done, factors, now);
-}
-
-template <class T>
-void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
-                const SgdStep& step) {
-  require(gradient.empty() || gradient.size() == theta.size(), "the gradient has the size of the parameter");
-  require(velocity.size() == theta.size() || (velocity.empty() && step.momentum == 0),
-          "velocities are needed where momentum is not 0");
-  ROSSBY_DISPATCH(sgd_update, exec, theta, velocity, gradient, step);
-}
-
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            const AdamStep&);                                                           \
-  template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
-                             const AdamStep&);                                                          \
-  template void adam_take(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<T>,          \
-                          const AdamStep&, bool);                                                       \
-  template void clip_by_norm(const Exec&, std::span<T>, double*, double);                               \
-  template AdamConstants<T> adam_constants(const AdamStep&, bool);                                      \
-  template double replay_flops(const Exec&, std::span<const AdamConstants<T>>, Missed);                 \
-  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>, Missed);                                 \
-  template void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
-                                 MatrixView<const T>, std::span<const RowUpdates>,                      \
-                                 std::span<const AdamConstants<T>>, Missed);                            \
-  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
-                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
-                                 const AdamConstants<T>&);                                              \
-  template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(adam_take)
+ROSSBY_FOR_SCALARS(clip_by_norm)
+ROSSBY_FOR_SCALARS(adam_constants)
+ROSSBY_FOR_SCALARS(replay_flops)
+ROSSBY_FOR_SCALARS(adam_replay_rows)
 
 }  // namespace rossby

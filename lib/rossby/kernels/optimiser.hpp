@@ -3,7 +3,7 @@
 #include <span>
 
 #include "rossby/kernels/adam_constants.hpp"
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -26,20 +26,30 @@ struct AdamStep {
                      // alone would have changed, by beta2^missed
 };
 
+template <class T>
+void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
+                   const AdamStep& step) {
+  require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
+          "second moments and gradient have the size of the parameter");
+  require(m.size() == theta.size() || (m.empty() && step.beta1 == 0),
+          "first moments are needed where beta1 is not 0");
+  require(step.count >= 1, "updates are counted from 1");
+  require(step.missed == 0 || (step.beta1 == 0 && step.decay == 0), "missed updates have no closed form");
+}
+
 /// g = gradient_scale·gradient + decay·theta;  m = beta1·m + (1 − beta1)·g;  v = beta2·v + (1 − beta2)·g²;
 /// theta −= lr/(1 − beta1^count) · m / (√v / √(1 − beta2^count) + epsilon).
 /// All spans have one size. An empty `gradient` stands for zeros; an empty `m` is allowed where beta1 = 0 (m
-/// is g then). Bias corrections are computed in double.
+/// is g then). Bias corrections are computed in double. `decoupled` (AdamW): theta −= lr·decay·theta first,
+/// and no decay in g.
 template <class T>
 void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, const AdamStep& step);
+                 std::span<const T> gradient, const AdamStep& step, bool decoupled = false) {
+  check_moments(theta, m, v, gradient, step);
+  dispatch<adam_update<T>>(exec, theta, m, v, gradient, step, decoupled);
+}
 
-/// The same with decoupled decay: theta −= lr·decay·theta first, and no decay in g.
-template <class T>
-void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                  std::span<const T> gradient, const AdamStep& step);
-
-/// adam_update, or adamw_update where `decoupled`, with a gradient that is zero afterwards: on a device in
+/// adam_update with a gradient that is zero afterwards: on a device in
 /// the same pass.
 template <class T>
 void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
@@ -54,14 +64,20 @@ AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled);
 enum class Missed { in_hops, one_by_one };
 
 /// steps.size() updates in one pass over memory: the last with `gradient` (empty: zeros), those before with
-/// gradient zero. Equal to as many calls of adam_update or adamw_update: to the bit on one instruction set
+/// gradient zero. Equal to as many calls of adam_update: to the bit on one instruction set
 /// for doubles, and for floats where momentum and decay go together; else floats of a host take up to 64 of
 /// those with gradient zero in one hop (cpu/adam_hops.hpp), as exact as one by one. A value does not depend
 /// on its neighbours. `m` may be empty where beta1 = 0 in all of them.
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps,
-                 Missed how = Missed::in_hops);
+                 Missed how = Missed::in_hops) {
+  require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
+          "second moments and gradient have the size of the parameter");
+  require(m.empty() || m.size() == theta.size(), "first moments have the size of the parameter");
+  if (steps.empty()) return;
+  dispatch<adam_replay<T>>(exec, theta, m, v, gradient, steps, how);
+}
 
 /// What a row of a table is owed: updates [begin, end) of a list.
 struct RowUpdates {
@@ -88,7 +104,17 @@ double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, M
 template <class T>
 void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
-                      const AdamConstants<T>& now);
+                      const AdamConstants<T>& now) {
+  const auto fits = [&](MatrixView<T> m) { return m.rows == theta.rows && m.cols == theta.cols; };
+  require(fits(v) && (!gradient.data || fits(gradient)), "moments and gradient have the parameter's shape");
+  require(done.size() == rows.size() &&
+              std::ranges::all_of(rows, [&](Index row) { return row >= 0 && row < theta.rows; }),
+          "rows are the parameter's");
+  require(now.beta1 == T(0) && now.decay == T(0) && now.keep == T(1),
+          "rows without a gradient stand still where beta1 = 0 and nothing decays");
+  if (rows.empty()) return;
+  dispatch<adam_update_rows<T>>(exec, theta, v, gradient, rows, done, factors, now);
+}
 
 /// What gradients of norm `norm` are multiplied by to have at most `most` (as
 /// torch.nn.utils.clip_grad_norm_). 1 where the norm is NaN.
@@ -115,6 +141,11 @@ struct SgdStep {
 /// Spans as above; `velocity` may be empty where momentum = 0.
 template <class T>
 void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
-                const SgdStep& step);
+                const SgdStep& step) {
+  require(gradient.empty() || gradient.size() == theta.size(), "the gradient has the size of the parameter");
+  require(velocity.size() == theta.size() || (velocity.empty() && step.momentum == 0),
+          "velocities are needed where momentum is not 0");
+  dispatch<sgd_update<T>>(exec, theta, velocity, gradient, step);
+}
 
 }  // namespace rossby

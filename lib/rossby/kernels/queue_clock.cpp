@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rossby/base/error.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/kernels/occupy.hpp"
 #include "rossby/tensor/device.hpp"
 
@@ -40,6 +41,10 @@ double QueueClock::seconds_of_a_mark() {
 double QueueClock::seconds(std::size_t from, std::size_t to) const {
   require(from <= to && to < next_, "marks that were made");
   return exec_.device->driver().seconds_between(timers_[from], timers_[to]);
+}
+
+void occupy(const Exec& exec, double seconds) {
+  if (on_device(exec.backend)) run_on_device<occupy>(exec, seconds);
 }
 
 }  // namespace rossby

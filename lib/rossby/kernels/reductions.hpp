@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 
 namespace rossby {
 
@@ -11,37 +11,35 @@ namespace rossby {
 
 /// *sum += Σ x²: when, says loss.hpp.
 template <class T>
-void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum);
-template <class T>
-[[nodiscard]] double sum_of_squares(const Exec& exec, std::span<const T> x) {
-  double sum = 0;
-  sum_of_squares<T>(exec, x, &sum);
-  settle(exec);
-  return sum;
+void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
+  dispatch<sum_of_squares<T>>(exec, x, sum);
 }
 
 /// Position of the first NaN or infinity, −1 where all values are finite.
 template <class T>
-[[nodiscard]] Index first_non_finite(const Exec& exec, std::span<const T> x);
+[[nodiscard]] Index first_non_finite(const Exec& exec, std::span<const T> x) {
+  return dispatch<first_non_finite<T>>(exec, x);
+}
 
 /// y = clamp(m, 0, 1): effective relation weights. y may be m. NaN stays NaN.
 template <class T>
-void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m);
+void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
+  require(y.size() == m.size(), shapes_differ);
+  dispatch<clamp_unit<T>>(exec, y, m);
+}
 
 /// *sum += Σ clamp(m, 0, 1): their l1 norm.
 template <class T>
-void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum);
-template <class T>
-[[nodiscard]] double clamp_l1_sum(const Exec& exec, std::span<const T> m) {
-  double sum = 0;
-  clamp_l1_sum<T>(exec, m, &sum);
-  settle(exec);
-  return sum;
+void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
+  dispatch<clamp_l1_sum<T>>(exec, m, sum);
 }
 
 /// dm += scale where 0 < m < 1: the gradient of scale · clamp_l1_sum. Zero elsewhere, also at exactly 0 and
 /// exactly 1.
 template <class T>
-void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, double scale);
+void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, double scale) {
+  require(dm.size() == m.size(), shapes_differ);
+  dispatch<clamp_l1_backward<T>>(exec, dm, m, scale);
+}
 
 }  // namespace rossby

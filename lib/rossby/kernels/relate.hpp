@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/tensor/view.hpp"
@@ -47,14 +47,35 @@ struct IdentityGradient {
 
 /// Scratch values that relate_sparse_forward and relate_sparse_backward need for B columns.
 template <class T>
-Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels);
+Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
+  if (is_of_host(exec)) return run_on_host<relate_sparse_workspace<T>>(exec, relate, cols, channels);
+  return dispatch<relate_sparse_workspace<T>>(exec, relate, cols, channels);
+}
+
+template <class T>
+void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& relate) {
+  require(!identity.a.data || (identity.a.rows == relate.a.rows &&
+                               identity.a.cols * relate.block->relations == relate.a.cols),
+          "relate: the identity's block must be as wide as each relation's");
+  require(identity.a.data || !identity.bias, "relate: a bias goes with an identity block");
+}
 
 /// For the listed rows i, h[i] = bias + z[i] A_0ᵀ + Σ_k (W_k z)[i] A_kᵀ; without an identity block h[i] +=
 /// the sum over k. `ghost` may be empty where the rows are interior.
 template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
                            const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
-                           NodeView<const T> owned, NodeView<const T> ghost, std::span<T> workspace);
+                           NodeView<const T> owned, NodeView<const T> ghost, std::span<T> workspace) {
+  check_layer<T>(h, relate.a, relate.block->relations, owned);
+  check_identity<T>(identity, relate);
+  require(h.rows == relate.block->rows && owned.rows == relate.block->rows,
+          "relate: rows must be the owned rows");
+  require(ghost.rows == 0 || ghost.packed(), "relate: ghosts must be packed");
+  if (rows.empty()) return;
+  require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(exec, relate, h.cols, h.channels),
+          "relate: workspace too small");
+  dispatch<relate_sparse_forward<T>>(exec, h, relate, identity, rows, owned, ghost, workspace);
+}
 
 /// Backward over the columns [first, first + z.rows): dz (z.rows, B, d) += , da (w, r·d) += , dm (entries)
 /// +=; each may be null (no data). `z` holds those columns' values. Entries whose weight is not strictly
@@ -65,7 +86,22 @@ template <class T>
 void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
                             const SparseRelate<T>& relate, const IdentityBlock<T>& identity,
                             const IdentityGradient<T>& d_identity, Index first, NodeView<const T> delta,
-                            NodeView<const T> z, std::span<T> workspace);
+                            NodeView<const T> z, std::span<T> workspace) {
+  check_layer<T>(delta, relate.a, relate.block->relations, z);
+  check_identity<T>(identity, relate);
+  require(!identity.a.data || (first == 0 && z.rows == relate.block->rows),
+          "relate: the identity goes with the owned columns");
+  require(first >= 0 && first + z.rows <= relate.block->columns(), "relate: columns outside the block");
+  require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
+          "relate: dz must match z");
+  require(!da.data || (da.rows == relate.a.rows && da.cols == relate.a.cols), "relate: da must match A");
+  if (z.rows == 0) return;
+  require(static_cast<Index>(workspace.size()) >=
+              relate_sparse_workspace(exec, relate, delta.cols, delta.channels),
+          "relate: workspace too small");
+  dispatch<relate_sparse_backward<T>>(exec, dz, da, dm, relate, identity, d_identity, first, delta, z,
+                                      workspace);
+}
 
 /// One sampled (time, node) pair: local row and column (time step) of z.
 struct Sample {

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "rossby/base/bf16.hpp"
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/tensor/view.hpp"
 
@@ -24,7 +24,9 @@ namespace rossby {
 
 /// Whose products: the library's own register blocks, or BLAS on tiles of clamped weights.
 enum class DenseProduct { own, blas };
-[[nodiscard]] std::string_view to_string(DenseProduct product);
+[[nodiscard]] constexpr std::string_view to_string(DenseProduct product) {
+  return product == DenseProduct::own ? "own" : "blas";
+}
 
 /// Dense relations of one term.
 template <class T>
@@ -92,12 +94,66 @@ struct DenseGradient {
 
 /// Scratch values that both kernels need for z (columns, B, d) and h (rows, B, w).
 template <class T>
-Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index cols, Index channels);
+Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index cols, Index channels) {
+  if (is_of_host(exec)) return run_on_host<relate_dense_workspace<T>>(exec, relate, cols, channels);
+  return dispatch<relate_dense_workspace<T>>(exec, relate, cols, channels);
+}
+
+template <class T>
+void check_layer(NodeView<const T> h, MatrixView<const T> a, int relations, NodeView<const T> z) {
+  require(h.packed() && z.packed(), "relate: node data must be packed");
+  require(h.cols == z.cols || z.rows == 0, "relate: input and output must have the same columns");
+  require(relations > 0 && a.cols % relations == 0, "relate: weight columns must be relations x channels");
+  require(a.rows == h.channels, "relate: weight rows must be the output channels");
+  require(z.rows == 0 || a.cols / relations == z.channels,
+          "relate: weight block width must be the input channels");
+}
+template <class T>
+void check_layer(NodeView<const T> h, const DenseRelate<T>& relate, NodeView<const T> z) {
+  check_layer<T>(h, relate.a, relate.relations, z);
+  require(h.rows == relate.rows && z.rows == relate.columns, "relate: dense block and node data must match");
+  require(!relate.bf16 || (std::is_same_v<T, float> && !relate.weight),
+          "relate: bf16 takes the place of floats");
+}
+
+/// Σ effective weights, for products that have no columns to go over W with.
+template <class T>
+double sum_of_weights(const DenseRelate<T>& relate) {
+  double sum = 0;
+  for (Index e = 0; e < relate.relations * relate.rows * relate.columns; ++e) {
+    if (relate.pattern && relate.pattern[e] == 0) continue;
+    const auto weight = static_cast<double>(relate.stored(e));
+    sum += relate.clamped ? std::clamp(weight, 0.0, 1.0) : weight;
+  }
+  return sum;
+}
+
+/// An update is applied once, to the arrays that the relation reads.
+template <class T>
+void begin_update(DenseUpdate<T>& update, const DenseRelate<T>& relate) {
+  require(!update.applied, "relate: an update is applied once a step");
+  update.applied = true;
+  if (relate.rows == 0 || relate.columns == 0) return;
+  require(update.theta == relate.weight && update.bf16.theta == relate.bf16 &&
+              (relate.bf16 ? update.bf16.v != nullptr : update.v != nullptr),
+          "relate: an update is of the relation's own weight");
+  require(update.m || update.bf16.m || update.step.beta1 == 0, "relate: beta1 needs a first moment");
+}
 
 /// h += Σ_k (W_k z) A_kᵀ; z (columns, B, d) packed.
 template <class T>
 void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
-                          std::span<T> workspace);
+                          std::span<T> workspace) {
+  check_layer<T>(h, relate, z);
+  if (relate.weight_sum) *relate.weight_sum = 0;
+  if (!on_device(exec.backend) && (h.size() == 0 || z.size() == 0)) {
+    if (relate.weight_sum) *relate.weight_sum = sum_of_weights(relate);
+    return;
+  }
+  require(std::ssize(workspace) >= relate_dense_workspace(exec, relate, h.cols, h.channels),
+          "relate: workspace too small");
+  dispatch<relate_dense_forward<T>>(exec, h, relate, z, workspace);
+}
 
 /// dz (columns, B, d) += and da +=, null where not wanted; dM into its sink. All three use W as it was before
 /// the update. Entries that are not strictly inside (0, 1) get no gradient where clamped, nor those without a
@@ -105,18 +161,32 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
 template <class T>
 void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                            const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
-                           std::span<T> workspace);
+                           std::span<T> workspace) {
+  check_layer<T>(delta, relate, z);
+  require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
+          "relate: dz must match z");
+  require(!dm.buffer || !dm.update, "relate: a gradient has one sink");
+  if (dm.update) begin_update(*dm.update, relate);
+  if (delta.rows == 0 || z.rows == 0) return;
+  require(std::ssize(workspace) >= relate_dense_workspace(exec, relate, delta.cols, delta.channels),
+          "relate: workspace too small");
+  dispatch<relate_dense_backward<T>>(exec, dz, da, dm, relate, delta, z, workspace);
+}
 
 /// The update that backward makes of dM tile by tile, of a dM that is there: `gradient` (r, rows, columns) as
 /// backward adds it to a buffer, without l1. A relation's arrays are the update's.
 template <class T>
 void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
-                         const T* gradient);
+                         const T* gradient) {
+  begin_update(update, relate);
+  if (relate.rows == 0 || relate.columns == 0) return;
+  dispatch<relate_dense_update<T>>(exec, update, relate, gradient);
+}
 
 /// Makes up for updates with gradient zero of (relations, rows, columns) values and moments in bf16: `steps`
 /// one after the other in float, as adam_replay, and one rounding of what changed. m is null where beta1 = 0
 /// in all of them.
-void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
-                 std::span<const AdamConstants<float>> steps);
+void adam_replay_bf16(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
+                      std::span<const AdamConstants<float>> steps);
 
 }  // namespace rossby

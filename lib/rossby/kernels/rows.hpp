@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 // Rows of node data into messages and back: what an exchange between devices is made of. Lists are arrays of
@@ -12,7 +12,9 @@ namespace rossby {
 
 /// out (rows.size(), B, c) = the named rows of x, packed.
 template <class T>
-void gather_rows(const Exec& exec, T* out, NodeView<const T> x, std::span<const LocalColumn> rows);
+void gather_rows(const Exec& exec, T* out, NodeView<const T> x, std::span<const LocalColumn> rows) {
+  dispatch<gather_rows<T>>(exec, out, x, rows);
+}
 
 /// Which places of a message belong to which rows: rows[k] takes places position[ptr[k]] … position[ptr[k +
 /// 1] − 1], in this order.
@@ -24,6 +26,9 @@ struct RowSums {
 
 /// Rows of y (n, B, c) += those of in (places, B, c), packed.
 template <class T>
-void scatter_add_rows(const Exec& exec, NodeView<T> y, const T* in, const RowSums& sums);
+void scatter_add_rows(const Exec& exec, NodeView<T> y, const T* in, const RowSums& sums) {
+  require(sums.ptr.size() == sums.rows.size() + 1, "a list of places for every row");
+  dispatch<scatter_add_rows<T>>(exec, y, in, sums);
+}
 
 }  // namespace rossby

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -11,11 +11,21 @@ namespace rossby {
 /// Rows of a (m, n), packed, become softmax(relu(row)) in place; positive (m·n, where the data lie) keeps
 /// where relu lets gradients through. A NaN spoils its row.
 template <class T>
-void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive);
+void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
+  require(a.stride == a.cols || a.rows <= 1, "rows of a softmax are packed");
+  require(std::ssize(positive) >= a.size(), "a flag for every score");
+  if (a.size() == 0) return;
+  dispatch<softmax_relu_forward<T>>(exec, a, positive);
+}
 
 /// Its adjoint in place: d becomes the gradient of the scores; a is what forward left.
 template <class T>
 void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T> a,
-                           std::span<const std::uint8_t> positive);
+                           std::span<const std::uint8_t> positive) {
+  require(d.rows == a.rows && d.cols == a.cols && std::ssize(positive) >= a.size(),
+          "gradients, values and flags of a softmax have one shape");
+  if (a.size() == 0) return;
+  dispatch<softmax_relu_backward<T>>(exec, d, a, positive);
+}
 
 }  // namespace rossby

@@ -12,8 +12,6 @@
 namespace rossby {
 namespace {
 
-constexpr double library_must_save = 0.1;
-
 /// Compressed rows of one relation or of its transpose, S ⊗ I over `times` columns: row i·times + b has the
 /// columns j·times + b of row i's.
 template <class T>
@@ -156,21 +154,6 @@ void SparseLibrary<T>::check(int error, const char* what) const {
   if (error != 0)
     user_error("cuSPARSE failed while {}: status {}; parallel.sparse_products = \"own\" does without it",
                what, error);
-}
-
-std::string_view to_string(SparseKernel kernel) {
-  return kernel == SparseKernel::own ? "own" : "cusparse";
-}
-
-std::string to_string(const SparseChoice& choice) {
-  if (choice.own_seconds == 0) return std::string(to_string(choice.kernel));
-  return fmt::format("{} (own {:.3f} ms, cusparse {:.3f} ms)", to_string(choice.kernel),
-                     1e3 * choice.own_seconds, 1e3 * choice.sparse_library_seconds);
-}
-
-void choose(SparseChoice& choice) {
-  const bool library = choice.sparse_library_seconds < (1 - library_must_save) * choice.own_seconds;
-  choice.kernel = library ? SparseKernel::library : SparseKernel::own;
 }
 
 template class SparseLibrary<float>;

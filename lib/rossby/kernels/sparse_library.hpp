@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "rossby/kernels/autotune.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/tensor/buffer.hpp"
@@ -109,19 +110,13 @@ class SparseLibrary {
 
 /// Who multiplies with the relations of diffusions on a device.
 enum class SparseKernel { own, library };
-[[nodiscard]] std::string_view to_string(SparseKernel kernel);  // "own", "cusparse"
-
-/// Which products a diffusion is to use, and what they took in the trial (0: not tried).
-struct SparseChoice {
-  SparseKernel kernel = SparseKernel::own;
-  double own_seconds = 0;
-  double sparse_library_seconds = 0;
-};
-
-/// One line: "own (own 0.021 ms, cusparse 0.034 ms)".
-[[nodiscard]] std::string to_string(const SparseChoice& choice);
-
-/// The library has to win by a tenth: it takes memory for an index of its own.
-void choose(SparseChoice& choice);
+[[nodiscard]] constexpr std::string_view to_string(SparseKernel kernel) {
+  return kernel == SparseKernel::own ? "own" : "cusparse";
+}
+/// The library has to save a tenth: it takes memory for an index of its own.
+using SparseChoice = Choice<SparseKernel>;
+constexpr double must_save(SparseKernel) {
+  return 0.1;
+}
 
 }  // namespace rossby

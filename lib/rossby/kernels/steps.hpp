@@ -1,8 +1,9 @@
 #pragma once
 
 #include <span>
+#include <type_traits>
 
-#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
 // Windows out of a series that lies once in memory: each column of what is read is one time step, named by a
@@ -22,9 +23,22 @@ struct StepScale {
 /// step, extra[b·(channels − features) + …], the same in every row.
 template <class T>
 void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const> steps,
-                const StepScale<T>& scale, std::span<const float> extra);
+                const StepScale<T>& scale, std::span<const float> extra) {
+  const Index values = out.rows * scale.features;
+  require(out.cols == std::ssize(steps) && out.channels >= scale.features, "a step for every column");
+  require(std::ssize(scale.shift) == values && std::ssize(scale.inverse) == values &&
+              std::ssize(scale.fill) == values,
+          "a scale for every row and feature");
+  require(std::ssize(extra) == out.cols * (out.channels - scale.features),
+          "a value a step for every further channel");
+  dispatch<read_steps<T>>(exec, out, steps, scale, extra);
+}
 
 /// out[i, b, f] = value f of row i in steps[b], as it is.
-void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps);
+template <class T>
+void copy_steps(const Exec& exec, NodeView<T> out, std::type_identity_t<std::span<const T* const>> steps) {
+  require(out.cols == std::ssize(steps), "a step for every column");
+  dispatch<copy_steps<T>>(exec, out, steps);
+}
 
 }  // namespace rossby

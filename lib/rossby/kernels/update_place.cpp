@@ -1,32 +1,14 @@
 #include "rossby/kernels/update_place.hpp"
 
 #include <algorithm>
-#include <limits>
 
-#include <fmt/core.h>
-
-#include "rossby/base/error.hpp"
-#include "rossby/base/stopwatch.hpp"
+#include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
 namespace {
 
-constexpr double host_must_save = 0.1;
 constexpr int repeats = 3;
-
-/// Shortest of some runs, after one that is not counted.
-template <class Work>
-double shortest(const Work& work) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
-    const Stopwatch begin;
-    work();
-    const double taken = begin.seconds();
-    if (repeat > 0) best = std::min(best, taken);
-  }
-  return best;
-}
 
 [[nodiscard]] bool beside(Transfer transfer) {
   return transfer == Transfer::pageable_async || transfer == Transfer::pinned_async;
@@ -42,7 +24,7 @@ double travel_seconds(Device& device, Transfer transfer, Index in, Index out) {
   Buffer<std::byte> to = host(out);
   DeviceDriver& driver = device.driver();
   device.wait();
-  return shortest([&] {
+  return least_seconds(repeats, [&] {
     if (beside(transfer)) {
       driver.travel_in(const_cast<std::byte*>(there.data()), from.data(), static_cast<std::size_t>(in));
       driver.travel_out(to.data(), back.data(), static_cast<std::size_t>(out));
@@ -71,7 +53,7 @@ double update_seconds(const Exec& exec, const UpdatePlaceTrial& trial) {
   relate.weight = trial.bf16 ? nullptr : theta.data();
   relate.bf16 = trial.bf16 ? theta16.data() : nullptr;
   relate.clamped = true;
-  return shortest([&] {
+  return least_seconds(repeats, [&] {
     DenseUpdate<T> update;
     update.theta = const_cast<T*>(relate.weight);
     update.m = trial.moment && !trial.bf16 ? m.data() : nullptr;
@@ -85,16 +67,6 @@ double update_seconds(const Exec& exec, const UpdatePlaceTrial& trial) {
 
 }  // namespace
 
-std::string_view to_string(UpdatePlace place) {
-  return place == UpdatePlace::device ? "device" : "host";
-}
-
-std::string to_string(const UpdatePlaceChoice& choice) {
-  if (choice.device_seconds == 0) return std::string(to_string(choice.place));
-  return fmt::format("{} (device {:.2f} ms a chunk, host {:.2f} ms)", to_string(choice.place),
-                     1e3 * choice.device_seconds, 1e3 * choice.host_seconds);
-}
-
 template <class T>
 UpdatePlaceChoice try_update_places(const Exec& exec, const UpdatePlaceTrial& trial) {
   require(exec.device != nullptr, "places are tried with a device");
@@ -104,19 +76,13 @@ UpdatePlaceChoice try_update_places(const Exec& exec, const UpdatePlaceTrial& tr
   const Index gradient = size * static_cast<Index>(sizeof(T));
   const double arrays = trial.moment ? 3 : 2;
   UpdatePlaceChoice choice;
-  choice.device_seconds = arrays * travel_seconds(*exec.device, trial.transfer, stored, stored);
+  choice.seconds[0] = arrays * travel_seconds(*exec.device, trial.transfer, stored, stored);
   const double travel = travel_seconds(*exec.device, trial.transfer, stored, gradient);
   const double update = update_seconds<T>(exec, trial);
-  choice.host_seconds = beside(trial.transfer) ? std::max(travel, update) : travel + update;
+  choice.seconds[1] = beside(trial.transfer) ? std::max(travel, update) : travel + update;
   return choice;
 }
 
-void choose(UpdatePlaceChoice& choice) {
-  const bool host = choice.host_seconds < (1 - host_must_save) * choice.device_seconds;
-  choice.place = host ? UpdatePlace::host : UpdatePlace::device;
-}
-
-template UpdatePlaceChoice try_update_places<float>(const Exec&, const UpdatePlaceTrial&);
-template UpdatePlaceChoice try_update_places<double>(const Exec&, const UpdatePlaceTrial&);
+ROSSBY_FOR_SCALARS(try_update_places)
 
 }  // namespace rossby

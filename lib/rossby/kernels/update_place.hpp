@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-
+#include "rossby/kernels/autotune.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 #include "rossby/tensor/chunk_transport.hpp"
 
@@ -10,18 +9,16 @@ namespace rossby {
 /// Where a dense learned relation that streams to a device is updated: there, its moments travelling too, or
 /// on the host, to which its gradient travels.
 enum class UpdatePlace { device, host };
-[[nodiscard]] std::string_view to_string(UpdatePlace place);
+[[nodiscard]] constexpr std::string_view to_string(UpdatePlace place) {
+  return place == UpdatePlace::device ? "device" : "host";
+}
 
-/// The quicker place, and what a chunk's share of a backward sweep took by either in the trial (0: not
-/// tried).
-struct UpdatePlaceChoice {
-  UpdatePlace place = UpdatePlace::device;
-  double device_seconds = 0;
-  double host_seconds = 0;
-};
-
-/// One line: "host (device 5.1 ms a chunk, host 3.0 ms)".
-[[nodiscard]] std::string to_string(const UpdatePlaceChoice& choice);
+/// The host has to save a tenth: on the device updates have the bits of a relation that lies there. Seconds
+/// are those of a chunk's share of a backward sweep.
+using UpdatePlaceChoice = Choice<UpdatePlace>;
+constexpr double must_save(UpdatePlace) {
+  return 0.1;
+}
 
 /// What travels of a chunk, and how.
 struct UpdatePlaceTrial {
@@ -37,8 +34,5 @@ struct UpdatePlaceTrial {
 /// run side by side are to try side by side.
 template <class T>
 [[nodiscard]] UpdatePlaceChoice try_update_places(const Exec& exec, const UpdatePlaceTrial& trial);
-
-/// The host has to win by a tenth: on the device updates have the bits of a relation that lies there.
-void choose(UpdatePlaceChoice& choice);
 
 }  // namespace rossby

@@ -103,8 +103,8 @@ void WholeLedger<T>::replay(std::span<const AdamConstants<T>> steps) {
   if constexpr (std::is_same_v<T, float>)
     if (bf16_) {
       const std::vector<Index>& shape = parameter_->shape;
-      return adam_replay(exec, bf16_->arrays(*parameter_, *count_, device), shape[0], shape[1], shape[2],
-                         steps);
+      return adam_replay_bf16(exec, bf16_->arrays(*parameter_, *count_, device), shape[0], shape[1], shape[2],
+                              steps);
     }
   const std::span<T> values(parameter_->data(device), static_cast<std::size_t>(parameter_->size()));
   adam_replay<T>(exec, values, first_->span(device), second_->span(device), {}, steps);
@@ -129,7 +129,7 @@ void WholeLedger<T>::replay_chunks(std::span<const AdamConstants<T>> steps) {
         part.m = moment ? array(Bf16{}, 1).data() : nullptr;
         part.v = array(Bf16{}, arrays - 1).data();
         part.rounding.first_row += stream.first(chunk);
-        adam_replay(exec_, part, 1, rows, columns, steps);
+        adam_replay_bf16(exec_, part, 1, rows, columns, steps);
       }
     if (!bf16_)
       adam_replay<T>(exec_, array(T{}, 0), moment ? array(T{}, 1) : std::span<T>{}, array(T{}, arrays - 1),

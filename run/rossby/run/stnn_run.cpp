@@ -44,7 +44,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   if (purpose != Purpose::forecasting) choose_update_place();
   // What only one rank may lack, memory and files of streams, is taken behind all that communicates.
   auto relations = agree(world, [&] {
-    return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.place,
+    return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.way,
                              checks_starts(purpose) ? TurnedSigns::refused : TurnedSigns::taken);
   });
   join(*relations);
@@ -256,14 +256,14 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
     dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()),
                                             domain_.nodes(), width, config_->relation.precision == "bf16");
   } else if (kernel == "blas") {
-    dense_choice_.product = DenseProduct::blas;
+    dense_choice_.way = DenseProduct::blas;
   }
-  double decided[3] = {static_cast<double>(dense_choice_.product == DenseProduct::blas),
-                       dense_choice_.own_seconds, dense_choice_.blas_seconds};
+  double decided[3] = {static_cast<double>(dense_choice_.way == DenseProduct::blas), dense_choice_.seconds[0],
+                       dense_choice_.seconds[1]};
   if (grid_.world().rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
   reducer_.sum(decided);
-  dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, decided[1], decided[2]};
-  relations.set_dense_product(dense_choice_.product);
+  dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, {decided[1], decided[2]}};
+  relations.set_dense_product(dense_choice_.way);
 }
 
 /// What the slowest rank took decides: the others wait for it.
@@ -273,11 +273,8 @@ void StnnRun<T>::choose_update_place() {
     return try_update_places<T>(training_exec_, *config_, domain_.nodes(),
                                 domain_.partition.size(grid_.space().rank()));
   });
-  double seconds[2] = {update_place_.device_seconds, update_place_.host_seconds};
-  reducer_.max(seconds);
-  if (seconds[0] == 0) return;
-  update_place_ = {UpdatePlace::device, seconds[0], seconds[1]};
-  choose(update_place_);
+  reducer_.max(update_place_.seconds);
+  if (update_place_.seconds[0] > 0) choose(update_place_);
 }
 
 template <class T>
@@ -322,10 +319,10 @@ std::string StnnRun<T>::remarks() const {
 template <class T>
 void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   ModelRun<T>::add_metadata(json);
-  if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
+  if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.way));
   if (config_->relation.discover == "dense") json["chunk_mib"] = chunk_mib(*config_, this->device());
   if (this->device() && model_->relations().streams())
-    json["update_place"] = std::string(to_string(update_place_.place));
+    json["update_place"] = std::string(to_string(update_place_.way));
 }
 
 template <class T>

@@ -181,7 +181,7 @@ UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Inde
   const bool streams =
       exec.device && config.relation.discover == "dense" && config.relation.memory == "streamed";
   if (!streams || asked != "auto" || exec.device->driver().only_addresses())
-    return {asked == "host" ? UpdatePlace::host : UpdatePlace::device, 0, 0};
+    return {asked == "host" ? UpdatePlace::host : UpdatePlace::device, {}};
   const bool bf16 = config.relation.precision == "bf16";
   const double row_bytes = static_cast<double>(nodes) * static_cast<double>(bf16 ? sizeof(Bf16) : sizeof(T));
   const auto chunk =

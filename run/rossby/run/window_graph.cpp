@@ -81,8 +81,7 @@ void WindowRun<T>::choose_sparse() {
     try {
       make();
       const SparseChoice tried = try_sparse_products<T>(training_exec_, *sparse_library_, block_, trial);
-      seconds[0] = tried.own_seconds;
-      seconds[1] = tried.sparse_library_seconds;
+      std::copy(tried.seconds.begin(), tried.seconds.end(), std::begin(seconds));
     } catch (const UserError& error) {  // own kernels need none of it
       why_no_library_ = error.what();
     }
@@ -90,10 +89,10 @@ void WindowRun<T>::choose_sparse() {
   });
   reducer_.max(std::span<double>(&lacking, 1));
   reducer_.max(seconds);
-  sparse_choice_ = {SparseKernel::library, seconds[0], seconds[1]};
+  sparse_choice_ = {SparseKernel::library, {seconds[0], seconds[1]}};
   if (asked == "auto") choose(sparse_choice_);
   if (lacking > 0) sparse_choice_ = {};
-  if (sparse_choice_.kernel == SparseKernel::own) sparse_library_.reset();
+  if (sparse_choice_.way == SparseKernel::own) sparse_library_.reset();
 }
 
 template <class T>

@@ -335,7 +335,7 @@ template <class T>
 void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   ModelRun<T>::add_metadata(json);
   if (training_exec_.backend == Backend::cuda && block_.entries() > 0)
-    json["sparse_kernel"] = std::string(to_string(sparse_choice_.kernel));
+    json["sparse_kernel"] = std::string(to_string(sparse_choice_.way));
 }
 
 template <class T>

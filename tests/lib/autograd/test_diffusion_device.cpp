@@ -144,21 +144,21 @@ TEST_P(SparseTrials, TimeBothAsTrainingsRunThem) {
     const Index copies = simulated ? driver().copied_in() : 0;
     const int multiplied = fake_.multiplied;
     SparseChoice choice = try_sparse_products<float>(exec(), library, block, trial);
-    EXPECT_GT(choice.own_seconds, 0);
-    EXPECT_GT(choice.sparse_library_seconds, 0);
+    EXPECT_GT(choice.seconds[0], 0);
+    EXPECT_GT(choice.seconds[1], 0);
     if (!simulated) continue;
     EXPECT_LE(driver().copied_in() - copies, 24)
         << "graph, weights and the library's, once: no launch waits for lists";
-    EXPECT_GE(choice.sparse_library_seconds, products * fake_.seconds);
+    EXPECT_GE(choice.seconds[1], products * fake_.seconds);
     EXPECT_EQ((fake_.multiplied - multiplied) % products, 0);
     choose(choice);
-    EXPECT_EQ(choice.kernel, SparseKernel::own);
+    EXPECT_EQ(choice.way, SparseKernel::own);
   }
-  EXPECT_EQ(try_sparse_products<float>(exec(), library, block, {0, 8, 2}).own_seconds, 0) << "nothing to try";
+  EXPECT_EQ(try_sparse_products<float>(exec(), library, block, {0, 8, 2}).seconds[0], 0) << "nothing to try";
   CsrBlock ghosts = block;
   ghosts.ghosts = 1;
   SparseLibrary<float> other(exec(), *api_, ghosts, weights_of<float>(ghosts));
-  EXPECT_EQ(try_sparse_products<float>(exec(), other, ghosts, {5, 8, 2}).own_seconds, 0) << "ghosts";
+  EXPECT_EQ(try_sparse_products<float>(exec(), other, ghosts, {5, 8, 2}).seconds[0], 0) << "ghosts";
 }
 
 /// With the library a convolution also packs its signal, copies what products take away, and adds what has no
@@ -188,7 +188,7 @@ TEST_P(SparseTrials, AreLeftOutWhereMemoryIsShort) {
   const Exec there{GetParam(), 1, widest_isa(), small.get()};
   SparseLibrary<float> library(there, *api_, block, weights_of<float>(block));
   const auto tried = [&](const SparseTrial& trial) {
-    return try_sparse_products<float>(there, library, block, trial).own_seconds > 0;
+    return try_sparse_products<float>(there, library, block, trial).seconds[0] > 0;
   };
   EXPECT_TRUE(tried({100, 8, 1}));
   EXPECT_TRUE(tried({1000, 8, 0}));

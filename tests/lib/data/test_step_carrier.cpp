@@ -49,7 +49,7 @@ class Carried : public ::testing::TestWithParam<Backend> {
       EXPECT_EQ(carrier.at(steps.back() + 1), nullptr);
       EXPECT_EQ(carrier.at(steps.front() + 1), nullptr);
       Buffer<float>& out = outs.emplace_back(std::ssize(steps) * width, device);
-      copy_steps(exec, {out.data(), width, std::ssize(steps), 1}, there);
+      copy_steps<float>(exec, {out.data(), width, std::ssize(steps), 1}, there);
     }
     for (const Buffer<float>& out : outs) {
       values.emplace_back(static_cast<std::size_t>(out.size()));

@@ -19,6 +19,7 @@
 #include "rossby/kernels/steps.hpp"
 #include "rossby/kernels/table_loss.hpp"
 #include "tests/lib/kernels/harness.hpp"
+#include "tests/lib/kernels/sum_of.hpp"
 
 namespace rossby::test {
 namespace {
@@ -338,7 +339,9 @@ std::vector<Case<T>> loss_cases() {
                        const NodeView<T> prediction = rig.input(s);
                        const NodeView<T> gradient = rig.input(s);
                        const NodeView<const float> target = rig.target(s);
-                       rig.result(masked_error_sum(exec, kind, read(prediction), target));
+                       rig.result(sum_of(exec, [&](double* sum) {
+                         masked_error_sum(exec, kind, read(prediction), target, sum);
+                       }));
                        masked_error_backward(exec, kind, gradient, read(prediction), target, -0.7);
                      }});
   for (const int skipped : {-1, 0, 1, 2})
@@ -349,7 +352,9 @@ std::vector<Case<T>> loss_cases() {
                          [=](const Exec& exec, R& rig, Shape s) {
                            const NodeView<T> a = rig.input(s);
                            const NodeView<T> b = rig.input(s);
-                           rig.result(squared_difference_sum(exec, read(a), read(b)));
+                           rig.result(sum_of(exec, [&](double* sum) {
+                             squared_difference_sum(exec, read(a), read(b), sum);
+                           }));
                            const auto out = [&](int side, bool add) -> GradientOut<T> {
                              if (skipped == side || skipped == 2) return {};
                              return {add ? rig.input(s) : rig.output(s), add};
@@ -368,9 +373,10 @@ std::vector<Case<T>> vector_cases() {
   using R = Rig<T>;
   const auto size = [](Shape s) { return s.rows * s.cols * s.channels; };
   std::vector<Case<T>> cases;
-  cases.push_back({"sum_of_squares", [=](const Exec& exec, R& rig, Shape s) {
-                     rig.result(sum_of_squares(exec, read(rig.vector(size(s)))));
-                   }});
+  cases.push_back(
+      {"sum_of_squares", [=](const Exec& exec, R& rig, Shape s) {
+         rig.result(sum_of(exec, [&](double* sum) { sum_of_squares(exec, read(rig.vector(size(s))), sum); }));
+       }});
   for (const double most : {0.01, 1e3})
     cases.push_back({fmt::format("clip_by_norm {}", most), [=](const Exec& exec, R& rig, Shape s) {
                        const auto x = rig.vector(size(s)), more = rig.vector(3);
@@ -386,7 +392,7 @@ std::vector<Case<T>> vector_cases() {
                    }});
   cases.push_back({"clamp", [=](const Exec& exec, R& rig, Shape s) {
                      const auto m = rig.vector(size(s), -1, 2);
-                     rig.result(clamp_l1_sum(exec, read(m)));
+                     rig.result(sum_of(exec, [&](double* sum) { clamp_l1_sum(exec, read(m), sum); }));
                      clamp_l1_backward(exec, rig.vector(size(s)), read(m), 0.9);
                      clamp_unit(exec, rig.vector(size(s)), read(m));
                    }});
@@ -401,7 +407,7 @@ std::vector<Case<T>> vector_cases() {
                            const auto m = first_moment ? rig.vector(size(s)) : std::span<T>{};
                            const std::span<const T> g = gradient ? rig.vector(size(s)) : std::span<T>{};
                            const AdamStep step{1e-2, first_moment ? 0.9 : 0.0, 0.99, 1e-3, 0.1, 0.5, 3};
-                           (decoupled ? adamw_update<T> : adam_update<T>)(exec, theta, m, v, g, step);
+                           adam_update<T>(exec, theta, m, v, g, step, decoupled);
                          }});
   for (const bool gradient : {false, true})
     cases.push_back(

@@ -278,7 +278,7 @@ TEST(Bf16, ReplayRoundsOnce) {
                               with_m ? f.data() + first * columns : nullptr,
                               s.data() + first * columns,
                               {77, first}};
-      adam_replay(exec, arrays, first == 0 && count == rows ? relations : 1, count, columns, steps);
+      adam_replay_bf16(exec, arrays, first == 0 && count == rows ? relations : 1, count, columns, steps);
       t.insert(t.end(), f.begin(), f.end());
       t.insert(t.end(), s.begin(), s.end());
       return t;

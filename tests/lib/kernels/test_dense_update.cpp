@@ -173,15 +173,15 @@ TEST(DenseUpdate, NotANumberStaysOne) {
 
 TEST(UpdatePlace, TheHostHasToSaveATenth) {
   const auto chosen = [](double device, double host) {
-    UpdatePlaceChoice choice{UpdatePlace::device, device, host};
+    UpdatePlaceChoice choice{UpdatePlace::device, {device, host}};
     choose(choice);
-    return choice.place;
+    return choice.way;
   };
   EXPECT_EQ(chosen(1, 0.95), UpdatePlace::device);
   EXPECT_EQ(chosen(1, 0.85), UpdatePlace::host);
   EXPECT_EQ(chosen(1, 2), UpdatePlace::device);
-  EXPECT_EQ(to_string(UpdatePlaceChoice{UpdatePlace::host, 5.12e-3, 3e-3}),
-            "host (device 5.12 ms a chunk, host 3.00 ms)");
+  EXPECT_EQ(to_string(UpdatePlaceChoice{UpdatePlace::host, {5.12e-3, 3e-3}}),
+            "host (device 5.120 ms, host 3.000 ms)");
   EXPECT_EQ(to_string(UpdatePlaceChoice{}), "device");
 }
 
@@ -193,11 +193,11 @@ TEST(UpdatePlace, BothAreTimedAsTheyWillRun) {
     for (const bool bf16 : {false, true}) {
       const UpdatePlaceChoice choice = try_update_places<float>(
           exec, {.rows = 40, .columns = 500, .bf16 = bf16, .moment = true, .transfer = transfer});
-      EXPECT_GT(choice.device_seconds, 0);
-      EXPECT_GT(choice.host_seconds, 0);
+      EXPECT_GT(choice.seconds[0], 0);
+      EXPECT_GT(choice.seconds[1], 0);
     }
   EXPECT_EQ(device.used_bytes(), before) << "the trial gives its memory back";
-  EXPECT_EQ(try_update_places<double>(exec, {.rows = 0, .columns = 5}).device_seconds, 0);
+  EXPECT_EQ(try_update_places<double>(exec, {.rows = 0, .columns = 5}).seconds[0], 0);
 }
 
 /// How a backward walks through memory depends on the caches, what it computes does not, to the bit.
@@ -205,7 +205,7 @@ TEST(DenseBackward, IsTheSameBesideAnyCache) {
   constexpr Index rows = 70, columns = 150;
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (!supported(isa)) continue;
-    const cpu::DenseKernels<float>& kernels = cpu::dense_kernels<float>(isa);
+    const cpu::DenseKernels<float>& kernels = cpu::kernels_of<cpu::DenseKernels, float>(isa);
     const Index padded = (columns + kernels.strip - 1) / kernels.strip * kernels.strip;
     for (const Index width : {1, 40, 64, 130})
       for (const cpu::DenseSink sink : {cpu::DenseSink::adam, cpu::DenseSink::adam_moment}) {
@@ -241,7 +241,7 @@ TEST(DenseForward, IsTheSameInTilesOfAnyRows) {
   constexpr Index rows = 91, columns = 1300;
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (!supported(isa)) continue;
-    const cpu::DenseKernels<float>& kernels = cpu::dense_kernels<float>(isa);
+    const cpu::DenseKernels<float>& kernels = cpu::kernels_of<cpu::DenseKernels, float>(isa);
     const Index strips = (columns + kernels.strip - 1) / kernels.strip * kernels.strip;
     for (const bool narrow : {true, false})
       for (const Index width : {1, 3, 7, 64, 272}) {

@@ -19,6 +19,7 @@
 #include "rossby/kernels/reductions.hpp"
 #include "rossby/kernels/steps.hpp"
 #include "tests/lib/kernels/compare.hpp"
+#include "tests/lib/kernels/sum_of.hpp"
 #include "tests/support/device_fixture.hpp"
 
 // The kernels of lib/rossby/kernels/device, on a simulated device anywhere and on a GPU where there is one
@@ -146,7 +147,7 @@ TEST_P(DeviceKernels, LongSumsAreCutIntoPieces) {
                                      rig.scratch(linear_scratch_size(rows, 3, 70)));
       column_sum<double>(how, rig.vector(3).data(), rig.matrix(rows, 3),
                          rig.scratch(linear_scratch_size(rows, 3, 1)));
-      rig.result(sum_of_squares<double>(how, rig.vector(rows)));
+      rig.result(sum_of(how, [&](double* sum) { sum_of_squares<double>(how, rig.vector(rows), sum); }));
     };
     Rig<double> packed(Layout::packed, device_.get());
     run({Backend::reference, 1}, reference);
@@ -253,8 +254,8 @@ TEST_P(DeviceKernels, AGradientThatIsTakenIsZeroAfterwards) {
       };
       auto right = start(), host = start(), device = start();
       const auto first = [&](std::vector<double>& m) { return moment ? std::span(m) : std::span<double>(); };
-      (decoupled ? adamw_update<double> : adam_update<double>)({Backend::reference, 1}, right[0],
-                                                               first(right[1]), right[2], right[3], step);
+      adam_update<double>({Backend::reference, 1}, right[0], first(right[1]), right[2], right[3], step,
+                          decoupled);
       right[3].assign(right[3].size(), 0);
       adam_take<double>({Backend::reference, 1}, host[0], first(host[1]), host[2], host[3], step, decoupled);
       OnDevice there(*device_);
@@ -396,10 +397,10 @@ TEST_P(DeviceKernels, ArraysAreClearedTogether) {
     std::fill_n(right.begin() + at, size, 0.0F);
     at += size + 1;
   }
-  clear<float>(exec(), arrays);
+  clear_arrays<float>(exec(), arrays);
   there.fetch();
   EXPECT_EQ(values, right);
-  clear<float>(exec(), {});
+  clear_arrays<float>(exec(), {});
 }
 
 /// Lists that go with the launch, and longer ones.
@@ -413,7 +414,7 @@ TEST_P(DeviceKernels, StepsOfManyWindowsAreFound) {
     std::vector<const float*> steps;
     for (Index b = 0; b < cols; ++b) steps.push_back(data + 3 * (cols - b));
     float* const to = there(out);
-    copy_steps(exec(), {to, 3, cols, 1}, steps);
+    copy_steps<float>(exec(), {to, 3, cols, 1}, steps);
     there.fetch();
     for (Index i = 0; i < 3; ++i)
       for (Index b = 0; b < cols; ++b)

@@ -11,6 +11,7 @@
 #include "rossby/kernels/reductions.hpp"
 #include "rossby/kernels/table_loss.hpp"
 #include "tests/lib/kernels/compare.hpp"
+#include "tests/lib/kernels/sum_of.hpp"
 
 namespace rossby::test {
 namespace {
@@ -114,8 +115,9 @@ TEST(Kernels, MissingTargetsHideEvenNaNPredictions) {
     const Exec exec{backend, 1};
     const NodeView<const double> p(prediction.data(), 1, 1, 3);
     const NodeView<const float> x(target.data(), 1, 1, 3);
-    EXPECT_EQ(masked_error_sum(exec, MaskedError::squared, p, x), 5);
-    EXPECT_EQ(masked_error_sum(exec, MaskedError::absolute, p, x), 3);
+    EXPECT_EQ(sum_of(exec, [&](double* sum) { masked_error_sum(exec, MaskedError::squared, p, x, sum); }), 5);
+    EXPECT_EQ(sum_of(exec, [&](double* sum) { masked_error_sum(exec, MaskedError::absolute, p, x, sum); }),
+              3);
     std::vector<double> gradient(3, 0);
     masked_error_backward(exec, MaskedError::squared, NodeView<double>(gradient.data(), 1, 1, 3), p, x, 0.5);
     EXPECT_EQ(gradient, (std::vector<double>{1, 0, 2}));
@@ -142,7 +144,7 @@ TEST(Kernels, NonFiniteValuesAreFoundAndNotHidden) {
     EXPECT_TRUE(std::isnan(y[0]));
     clamp_unit<double>(exec, y, x);
     EXPECT_TRUE(std::isnan(y[0]));
-    EXPECT_TRUE(std::isnan(clamp_l1_sum<double>(exec, x)));
+    EXPECT_TRUE(std::isnan(sum_of(exec, [&](double* sum) { clamp_l1_sum<double>(exec, x, sum); })));
   }
 }
 
@@ -160,7 +162,8 @@ TEST(Kernels, ClampPassesNoGradientAtItsEdges) {
 TEST(Kernels, SumsOfFloatsAreTakenInDouble) {
   const std::vector<float> x(1 << 21, 0.1f);
   const double expected = 2097152.0 * (double{0.1f} * double{0.1f});
-  EXPECT_NEAR(sum_of_squares<float>({}, x), expected, 1e-12 * expected);
+  EXPECT_NEAR(sum_of(Exec{}, [&](double* sum) { sum_of_squares<float>({}, x, sum); }), expected,
+              1e-12 * expected);
 }
 
 TEST(Dropout, MaskDependsOnGlobalKeysAloneAndKeepsTheMean) {

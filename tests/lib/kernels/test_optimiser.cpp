@@ -69,8 +69,8 @@ TEST(Adam, FollowsThePublishedRecurrence) {
           const std::vector<double> g{gradient};
           const std::vector<float> g32{static_cast<float>(gradient)};
           expected.adam(gradient, step, decoupled);
-          (decoupled ? adamw_update<double> : adam_update<double>)(exec, theta, m, v, g, step);
-          (decoupled ? adamw_update<float> : adam_update<float>)(exec, theta32, m32, v32, g32, step);
+          adam_update<double>(exec, theta, m, v, g, step, decoupled);
+          adam_update<float>(exec, theta32, m32, v32, g32, step, decoupled);
         }
         EXPECT_NEAR(theta[0], expected.theta, 1e-14);
         EXPECT_NEAR(m[0], expected.m, 1e-15);

@@ -209,14 +209,14 @@ TEST_P(SparseProducts, ErrorsNameTheLibraryAndTheWayOut) {
 
 TEST(SparseChoice, TheLibraryHasToSaveATenth) {
   const auto chosen = [](double own, double library) {
-    SparseChoice choice{SparseKernel::own, own, library};
+    SparseChoice choice{SparseKernel::own, {own, library}};
     choose(choice);
-    return choice.kernel;
+    return choice.way;
   };
   EXPECT_EQ(chosen(1, 0.95), SparseKernel::own);
   EXPECT_EQ(chosen(1, 0.85), SparseKernel::library);
   EXPECT_EQ(chosen(1, 2), SparseKernel::own);
-  EXPECT_EQ(to_string(SparseChoice{SparseKernel::library, 2.1e-5, 1e-5}),
+  EXPECT_EQ(to_string(SparseChoice{SparseKernel::library, {2.1e-5, 1e-5}}),
             "cusparse (own 0.021 ms, cusparse 0.010 ms)");
   EXPECT_EQ(to_string(SparseChoice{}), "own");
 }

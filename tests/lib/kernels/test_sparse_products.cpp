@@ -74,8 +74,8 @@ void products(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T* 
   for (int k = 0; k < 3; ++k) list.push_back({k, T(1), term(1 + k), x, g, {}});
   const auto first = std::span<const LocalColumn>(t.block.boundary), second = std::span(t.block.interior);
   for (const auto rows_of : {first, second}) {
-    spmm_forward<T>(exec, s, list, rows_of.subspan(0, rows_of.size() / 2));
-    spmm_forward<T>(exec, s, list, rows_of.subspan(rows_of.size() / 2));
+    spmm_products<T>(exec, s, list, rows_of.subspan(0, rows_of.size() / 2));
+    spmm_products<T>(exec, s, list, rows_of.subspan(rows_of.size() / 2));
   }
 }
 
@@ -93,7 +93,7 @@ void more_products(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s
                     NodeView<const T>(t.term(ghost, t.block.ghosts, k)), NodeView<const T>(term(2))});
   list.push_back(
       {1, T(-1), NodeView<T>(term(7)), x, NodeView<const T>(t.term(ghost, t.block.ghosts, 5)), {}});
-  spmm_forward<T>(exec, s, list, all);
+  spmm_products<T>(exec, s, list, all);
 }
 
 /// Of owned rows, from a start, of more shares than a launch takes, and of ghosts.
@@ -117,14 +117,14 @@ void gradients(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T*
                                            {term(2), {}, three},
                                            {term(3), {}, none},
                                            {term(4), {}, one}};
-  spmm_adjoint<T>(exec, s, few, 0);
+  spmm_gradients<T>(exec, s, few, 0);
   const std::vector<SparseGradient<T>> longer{{term(5), read(0), many}};
-  spmm_adjoint<T>(exec, s, longer, 0);
+  spmm_gradients<T>(exec, s, longer, 0);
   // Of ghosts.
   const std::vector<Share> away{{0, T(1), read(6)}, {2, T(2), read(7)}};
   const std::vector<SparseGradient<T>> theirs{{t.term(ghost, t.block.ghosts, 1), {}, away},
                                               {t.term(ghost, t.block.ghosts, 2), {}, one}};
-  spmm_adjoint<T>(exec, s, theirs, rows);
+  spmm_gradients<T>(exec, s, theirs, rows);
 }
 
 template <class T, class Test>
@@ -168,7 +168,7 @@ TEST_P(SparseAtOnce, FourAreALaunch) {
     for (std::size_t k = 0; k < count; ++k)
       list.push_back({static_cast<int>(k % 3), 1.0, term(static_cast<Index>(k)), x, {}, {}});
     const Index before = driver.given();
-    spmm_forward<double>(exec(), s, list, t.block.interior);
+    spmm_products<double>(exec(), s, list, t.block.interior);
     return driver.given() - before;
   };
   EXPECT_EQ(launches(4), 1);

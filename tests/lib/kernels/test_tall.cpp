@@ -52,7 +52,8 @@ struct TallProblem {
 template <class T>
 void check(Isa isa, Index m, Index n, Index k, int layout) {
   TallProblem<T> p(m, n, k, layout);
-  cpu::tall_kernels<T>(isa).multiply(m, n, k, p.left(), p.right(), p.c.data(), p.stride, p.add);
+  cpu::kernels_of<cpu::TallKernels, T>(isa).multiply(m, n, k, p.left(), p.right(), p.c.data(), p.stride,
+                                                     p.add);
   const double allowed = (sizeof(T) == 4 ? 1e-6 : 1e-15) * std::sqrt(static_cast<double>(k) + 1) * 4;
   const Strided<T> a = p.left(), b = p.right();
   for (Index i = 0; i < m; ++i) {
@@ -110,7 +111,7 @@ TEST_P(Tall, NothingToMultiplyLeavesOrClears) {
 TEST_P(Tall, RowsDoNotDependOnTheirNumber) {
   constexpr Index n = 72, k = 150, m = 40;
   TallProblem<float> all(m, n, k, 0);
-  const auto& kernels = cpu::tall_kernels<float>(GetParam());
+  const auto& kernels = cpu::kernels_of<cpu::TallKernels, float>(GetParam());
   kernels.multiply(m, n, k, all.left(), all.right(), all.c.data(), all.stride, false);
   for (Index i = 0; i < m; ++i) {
     std::vector<float> row(n);

@@ -172,10 +172,8 @@ TEST_P(AbsentParameter, IsOwedItsUpdatesUntilAStepReadsIt) {
     const double lr = s < 15 ? 0.01 : 0.003, scale = 0.5;
     optimiser.update(exec, lr, scale);
     const AdamStep step{lr, setting.beta1, 0.999, 1e-9, setting.decay, scale, ++count};
-    (decoupled ? adamw_update<double> : adam_update<double>)(exec, value,
-                                                             setting.beta1 == 0 ? std::span<double>{}
-                                                                                : std::span<double>(m),
-                                                             v, gradient, step);
+    adam_update<double>(exec, value, setting.beta1 == 0 ? std::span<double>{} : std::span<double>(m), v,
+                        gradient, step, decoupled);
   }
   optimiser.settle(exec);
   expect_values("settled");

@@ -1,6 +1,5 @@
 #include "rossby/kernels/activation.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
 
@@ -8,7 +7,7 @@ namespace rossby::cpu {
 
 template <class T>
 void activation_forward(const Exec& exec, Activation f, NodeView<T> y, NodeView<const T> x) {
-  const ElementwiseKernels<T>& kernels = elementwise_kernels<T>(exec.isa);
+  const ElementwiseKernels<T>& kernels = kernels_of<ElementwiseKernels, T>(exec.isa);
   switch (f) {
     case Activation::tanh:
       return for_each_run(exec, kernels.tanh, y, x);
@@ -22,7 +21,7 @@ void activation_forward(const Exec& exec, Activation f, NodeView<T> y, NodeView<
 template <class T>
 void activation_backward(const Exec& exec, Activation f, NodeView<T> dx, NodeView<const T> y,
                          NodeView<const T> dy) {
-  const ElementwiseKernels<T>& kernels = elementwise_kernels<T>(exec.isa);
+  const ElementwiseKernels<T>& kernels = kernels_of<ElementwiseKernels, T>(exec.isa);
   switch (f) {
     case Activation::tanh:
       return for_each_run(exec, kernels.tanh_backward, dx, y, dy);
@@ -33,11 +32,6 @@ void activation_backward(const Exec& exec, Activation f, NodeView<T> dx, NodeVie
   }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                \
-  template void activation_forward(const Exec&, Activation, NodeView<T>, NodeView<const T>); \
-  template void activation_backward(const Exec&, Activation, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, activation_forward, activation_backward)

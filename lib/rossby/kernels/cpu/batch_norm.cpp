@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/norm_sums.hpp"
 
 namespace rossby::cpu {
@@ -105,9 +104,10 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   });
 }
 
-ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, batch_norm_sums, batch_norm_factors, batch_norm_forward, batch_norm_backward_sums,
+                 batch_norm_backward_parameters, batch_norm_slopes, batch_norm_backward_input)
 
 namespace rossby {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 
 namespace rossby::cpu {
@@ -42,10 +41,6 @@ void sum_over_columns(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                               \
-  template void sum_over_rows(const Exec&, NodeView<T>, NodeView<const T>); \
-  template void sum_over_columns(const Exec&, NodeView<T>, NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, sum_over_rows, sum_over_columns)

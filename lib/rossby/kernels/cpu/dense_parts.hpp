@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/optimiser.hpp"
-#include "rossby/kernels/relate_dense_backends.hpp"
+#include "rossby/kernels/relate_dense.hpp"
 
 // What the own and the BLAS products of dense relations share.
 

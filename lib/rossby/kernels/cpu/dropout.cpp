@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/dropout.hpp"
 
@@ -15,7 +14,7 @@ void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> ke
   const T factor = static_cast<T>(1 / (1 - rate));
   // uniform() >= rate, in whole numbers.
   const auto least = static_cast<std::uint64_t>(std::ceil(std::ldexp(rate, 53)));
-  const DropoutKernels<T>& kernels = dropout_kernels<T>(exec.isa);
+  const DropoutKernels<T>& kernels = kernels_of<DropoutKernels, T>(exec.isa);
   const Index piece = std::max<Index>(1, flat_piece / std::max<Index>(1, y.width()));
   const bool whole_rows = y.col_stride == y.channels && x.col_stride == x.channels;
   for_each_piece(exec, y.rows, piece, y.size() * 16, [&](Index first, Index last) {
@@ -36,7 +35,7 @@ template <class T>
 void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
                       std::span<const std::uint8_t> keep, double rate) {
   const T factor = static_cast<T>(1 / (1 - rate));
-  const DropoutKernels<T>& kernels = dropout_kernels<T>(exec.isa);
+  const DropoutKernels<T>& kernels = kernels_of<DropoutKernels, T>(exec.isa);
   const NodeView<const std::uint8_t> mask(keep.data(), dy.rows, dy.cols, dy.channels);
   for_each_run(
       exec,
@@ -46,12 +45,6 @@ void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
       dx, dy, mask);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
-  template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
-                                 double);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, dropout_forward, dropout_backward)

@@ -1,6 +1,5 @@
 #include "rossby/kernels/elementwise.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
@@ -15,31 +14,31 @@ void pack(const Exec& exec, NodeView<T> y, NodeView<const T> x) {
 
 template <class T>
 void add(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
-  for_each_run(exec, elementwise_kernels<T>(exec.isa).add, y, a, b);
+  for_each_run(exec, kernels_of<ElementwiseKernels, T>(exec.isa).add, y, a, b);
 }
 
 template <class T>
 void scale(const Exec& exec, NodeView<T> y, T alpha, NodeView<const T> x) {
-  const auto f = elementwise_kernels<T>(exec.isa).scale;
+  const auto f = kernels_of<ElementwiseKernels, T>(exec.isa).scale;
   for_each_run(
       exec, [=](Index size, T* out, const T* in) { f(size, out, in, alpha); }, y, x);
 }
 
 template <class T>
 void accumulate(const Exec& exec, NodeView<T> y, T alpha, NodeView<const T> x) {
-  const auto f = elementwise_kernels<T>(exec.isa).accumulate;
+  const auto f = kernels_of<ElementwiseKernels, T>(exec.isa).accumulate;
   for_each_run(
       exec, [=](Index size, T* out, const T* in) { f(size, out, in, alpha); }, y, x);
 }
 
 template <class T>
 void multiply(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
-  for_each_run(exec, elementwise_kernels<T>(exec.isa).multiply, y, a, b);
+  for_each_run(exec, kernels_of<ElementwiseKernels, T>(exec.isa).multiply, y, a, b);
 }
 
 template <class T>
 void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
-  for_each_run(exec, elementwise_kernels<T>(exec.isa).multiply_accumulate, y, a, b);
+  for_each_run(exec, kernels_of<ElementwiseKernels, T>(exec.isa).multiply_accumulate, y, a, b);
 }
 
 /// f(i, b) over rows, in pieces.
@@ -104,20 +103,7 @@ void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, No
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                          \
-  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                     \
-  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                   \
-  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                 \
-  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                            \
-  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);              \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);   \
-  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,  \
-                                    NodeView<const T>);                                                \
-  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>); \
-  template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);             \
-  template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,         \
-                                    NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, pack, add, scale, accumulate, multiply, multiply_accumulate, affine_rows_forward,
+                 affine_rows_backward, weigh_rows_forward, weigh_rows_backward)

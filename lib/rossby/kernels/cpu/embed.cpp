@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/table_blocks.hpp"
 
@@ -50,9 +49,10 @@ void for_each_block(const Exec& exec, View nodes, T* table, std::span<const Inde
 }
 
 template <class T>
-void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, std::span<const Index> times) {
+void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, Index,
+                           std::span<const Index> times) {
   const Index d = out.channels;
-  const auto join = column_kernels<T>(exec.isa).join;
+  const auto join = kernels_of<ColumnKernels, T>(exec.isa).join;
   const bool side_by_side = out.col_stride == d || out.cols <= 1;
   for_each_block<true>(exec, out, table, times,
                        [&](Index first, Index last, Index b, Index count, const T* const* steps) {
@@ -65,10 +65,10 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, st
 }
 
 template <class T>
-void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout, std::span<const Index> times,
-                            std::span<const Index> begins) {
+void embed_columns_backward(const Exec& exec, T* dtable, Index, NodeView<const T> dout,
+                            std::span<const Index> times, std::span<const Index> begins) {
   const Index d = dout.channels;
-  const auto split_add = column_kernels<T>(exec.isa).split_add;
+  const auto split_add = kernels_of<ColumnKernels, T>(exec.isa).split_add;
   const bool side_by_side = dout.col_stride == d || dout.cols <= 1;
   for_each_block<false>(
       exec, dout, dtable, times, [&](Index first, Index last, Index b, Index count, T* const* steps) {
@@ -84,7 +84,7 @@ void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
 }
 
 template <class T>
-void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Index n,
+void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Index, Index n,
                          std::span<const Index> times, std::span<const Index> rows) {
   const Index d = out.channels;
   for_each_piece(exec, out.rows, rows_a_piece(out), out.size(), [&](Index first, Index last) {
@@ -97,7 +97,7 @@ void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Inde
 }
 
 template <class T>
-void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T> dout,
+void embed_pairs_backward(const Exec& exec, T* dtable, Index, Index n, NodeView<const T> dout,
                           std::span<const Index> times, std::span<const Index> rows) {
   const Index d = dout.channels;
   const bool one_piece = exec.threads <= 1 || dout.size() < parallel_threshold;
@@ -112,15 +112,7 @@ void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void embed_columns_forward(const Exec&, NodeView<T>, const T*, std::span<const Index>);      \
-  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>,      \
-                                       std::span<const Index>);                                         \
-  template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>,  \
-                                    std::span<const Index>);                                            \
-  template void embed_pairs_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>, \
-                                     std::span<const Index>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, embed_columns_forward, embed_columns_backward, embed_pairs_forward,
+                 embed_pairs_backward)

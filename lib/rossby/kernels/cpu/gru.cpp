@@ -1,6 +1,5 @@
 #include "rossby/kernels/gru.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/gru.hpp"
 
@@ -25,13 +24,13 @@ void add_bias(const Exec& exec, const NodeView<T>& a, const T* bias) {
 template <class T>
 void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   add_bias(exec, r, bias);
-  for_each_run(exec, gru_kernels<T>(exec.isa).reset, r, y, h);
+  for_each_run(exec, kernels_of<GruKernels, T>(exec.isa).reset, r, y, h);
 }
 
 template <class T>
 void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeView<const T> dy,
                         NodeView<const T> r, NodeView<const T> h) {
-  const auto kernel = gru_kernels<T>(exec.isa).reset_backward;
+  const auto kernel = kernels_of<GruKernels, T>(exec.isa).reset_backward;
   if (dh.data) return for_each_run(exec, kernel, da, dh, dy, r, h);
   for_each_run(
       exec,
@@ -46,14 +45,14 @@ void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView
                         const T* bias_u, const T* bias_c) {
   add_bias(exec, u, bias_u);
   add_bias(exec, c, bias_c);
-  for_each_run(exec, gru_kernels<T>(exec.isa).output, u, c, y, h);
+  for_each_run(exec, kernels_of<GruKernels, T>(exec.isa).output, u, c, y, h);
 }
 
 template <class T>
 void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, NodeView<T> dh,
                          NodeView<const T> dy, NodeView<const T> u, NodeView<const T> c,
                          NodeView<const T> h) {
-  const auto kernel = gru_kernels<T>(exec.isa).output_backward;
+  const auto kernel = kernels_of<GruKernels, T>(exec.isa).output_backward;
   if (dh.data) return for_each_run(exec, kernel, da_u, da_c, dh, dy, u, c, h);
   for_each_run(
       exec,
@@ -63,15 +62,6 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
       da_u, da_c, dy, u, c, h);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                              \
-  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
-  template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
-                                   NodeView<const T>, NodeView<const T>);                                  \
-  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
-                                   const T*, const T*);                                                    \
-  template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, gru_reset_forward, gru_reset_backward, gru_output_forward, gru_output_backward)

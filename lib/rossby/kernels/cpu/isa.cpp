@@ -1,5 +1,8 @@
 #include "rossby/kernels/isa.hpp"
 
+#include "rossby/kernels/cpu/simd/bf16_product.hpp"
+#include "rossby/kernels/product.hpp"
+
 namespace rossby {
 
 bool supported(Isa isa) {
@@ -7,13 +10,13 @@ bool supported(Isa isa) {
     case Isa::portable:
       return true;
     case Isa::avx2:
-#ifdef ROSSBY_X86_SETS
+#if defined(__x86_64__)
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
       return false;
 #endif
     case Isa::avx512:
-#ifdef ROSSBY_X86_SETS
+#if defined(__x86_64__)
       return supported(Isa::avx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512bw");
@@ -48,4 +51,24 @@ std::string_view to_string(Isa isa) {
   return "";
 }
 
+bool has_bf16_products() {
+#if defined(__x86_64__)
+  return supported(Isa::avx512) && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+namespace cpu {
+
+const Bf16Products& bf16_products([[maybe_unused]] Isa isa, [[maybe_unused]] bool in_software) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512 && !in_software && has_bf16_products()) return avx512_bf16::table<Bf16Products>();
+  if (isa == Isa::avx512) return avx512::table<Bf16Products>();
+  if (isa == Isa::avx2) return avx2::table<Bf16Products>();
+#endif
+  return portable::table<Bf16Products>();
+}
+
+}  // namespace cpu
 }  // namespace rossby

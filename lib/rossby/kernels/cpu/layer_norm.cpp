@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/norm_sums.hpp"
 
 namespace rossby::cpu {
@@ -98,9 +97,10 @@ void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   });
 }
 
-ROSSBY_FOR_SCALARS(ROSSBY_LAYER_NORM)
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, layer_norm_sums, layer_norm_moments, layer_norm_forward, layer_norm_backward_sums,
+                 layer_norm_backward_parameters, layer_norm_backward_input)
 
 namespace rossby {
 

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/blas.hpp"
 #include "rossby/kernels/cpu/linear_tiny.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
@@ -139,8 +138,8 @@ void wide_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Matr
   if (x.cols == 0) {
     if (!add) set_zero(y);
   } else if (is_tall<T>(exec, y.rows, x.cols, y.cols)) {
-    tall_kernels<T>(exec.isa).multiply(y.rows, y.cols, x.cols, {x.data, x.stride, 1},
-                                       {weight.data, 1, weight.stride}, y.data, y.stride, add);
+    kernels_of<TallKernels, T>(exec.isa).multiply(y.rows, y.cols, x.cols, {x.data, x.stride, 1},
+                                                  {weight.data, 1, weight.stride}, y.data, y.stride, add);
   } else if (!tiny::forward(y, x, weight, add)) {
     gemm(Side::plain, Side::transposed, x, weight, add ? T{1} : T{0}, y);
   }
@@ -156,12 +155,12 @@ void add_outer(const Exec& exec, bool rounded, MatrixView<T> dweight, MatrixView
   const bool gemm_takes_it = !is_narrow(dy, x) && !tiny::is_tiny(dy.rows, x.cols, dy.cols);
   if (!add && !gemm_takes_it) set_zero(dweight);
   if (is_narrow(dy, x))
-    narrow_linear_kernels<T>(exec.isa).outer(x.rows, dy.cols, x.cols, dy.data, x.data, dweight.data,
-                                             dweight.stride, 1);
+    kernels_of<NarrowLinearKernels, T>(exec.isa).outer(x.rows, dy.cols, x.cols, dy.data, x.data, dweight.data,
+                                                       dweight.stride, 1);
   else if (gemm_takes_it && is_tall<T>(exec, dy.cols, std::min<Index>(dy.rows, 2048), x.cols) &&
            dy.rows >= 256)
-    tall_kernels<T>(exec.isa).multiply(dy.cols, x.cols, dy.rows, {dy.data, 1, dy.stride},
-                                       {x.data, x.stride, 1}, dweight.data, dweight.stride, add);
+    kernels_of<TallKernels, T>(exec.isa).multiply(dy.cols, x.cols, dy.rows, {dy.data, 1, dy.stride},
+                                                  {x.data, x.stride, 1}, dweight.data, dweight.stride, add);
   else if (!tiny::outer(dweight, dy, x))
     gemm(Side::transposed, Side::plain, dy, x, add || !gemm_takes_it ? T{1} : T{0}, dweight);
 }
@@ -219,8 +218,9 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
         const auto input = row_block(x, first, last);
         const T* start = accumulate ? nullptr : bias;
         if (!rounded && is_narrow(input, part))
-          narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
-                                                      weight.stride, start, part.data, accumulate);
+          kernels_of<NarrowLinearKernels, T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data,
+                                                                weight.data, 1, weight.stride, start,
+                                                                part.data, accumulate);
         else
           wide_forward(exec, part, input, weight, start, accumulate, rounded);
         if (accumulate && bias) add_to_rows(part, bias);
@@ -239,12 +239,13 @@ void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const 
                                {delta.data, delta.stride, 1}, {weight.data, weight.stride, 1}, accumulate))
           return;
         if (is_narrow(delta, part))
-          narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
-                                                      weight.stride, 1, nullptr, part.data, accumulate);
+          kernels_of<NarrowLinearKernels, T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data,
+                                                                weight.data, weight.stride, 1, nullptr,
+                                                                part.data, accumulate);
         else if (is_tall<T>(exec, part.rows, dy.cols, dx.cols))
-          tall_kernels<T>(exec.isa).multiply(part.rows, dx.cols, dy.cols, {delta.data, delta.stride, 1},
-                                             {weight.data, weight.stride, 1}, part.data, part.stride,
-                                             accumulate);
+          kernels_of<TallKernels, T>(exec.isa).multiply(
+              part.rows, dx.cols, dy.cols, {delta.data, delta.stride, 1}, {weight.data, weight.stride, 1},
+              part.data, part.stride, accumulate);
         else if (tiny::is_tiny(part.rows, dx.cols, dy.cols) || dy.cols == 0) {
           if (!accumulate) set_zero(part);
           if (dy.cols > 0 && !tiny::backward_input(part, delta, weight))
@@ -286,16 +287,6 @@ void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T>
               });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
-  template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
-                               const T*, bool);                                                              \
-  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,  \
-                                      bool);                                                                 \
-  template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
-                                       std::span<T>);                                                        \
-  template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, bias_add, linear_forward, linear_backward_input, linear_backward_weight, column_sum)

@@ -3,7 +3,6 @@
 #include <array>
 #include <numeric>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 
@@ -21,7 +20,7 @@ bool is_common(MaskedError kind) {
 template <class T>
 void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
                       NodeView<const float> target, double* sum) {
-  const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
+  const LossKernels<T>& kernels = kernels_of<LossKernels, T>(exec.isa);
   if (!is_common(kind)) {
     *sum += reduce_runs(
         exec,
@@ -44,7 +43,7 @@ void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> pred
 template <class T>
 void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
                            NodeView<const T> prediction, NodeView<const float> target, double scale) {
-  const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
+  const LossKernels<T>& kernels = kernels_of<LossKernels, T>(exec.isa);
   if (!is_common(kind))
     return for_each_run(
         exec,
@@ -63,13 +62,13 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
 
 template <class T>
 void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
-  *sum += reduce_runs(exec, loss_kernels<T>(exec.isa).squared_difference_sum, a, b);
+  *sum += reduce_runs(exec, kernels_of<LossKernels, T>(exec.isa).squared_difference_sum, a, b);
 }
 
 template <class T>
 void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
                                   NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {
-  const auto f = loss_kernels<T>(exec.isa).squared_difference_gradients;
+  const auto f = kernels_of<LossKernels, T>(exec.isa).squared_difference_gradients;
   const T factor = static_cast<T>(2 * scale);
   const bool add_a = da.add, add_b = db.add;
   T* const none = nullptr;
@@ -98,15 +97,7 @@ void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, co
     cpu::squared_difference_sum(exec, a, b, sum);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,    \
-                                 double*);                                                              \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
-                                      NodeView<const float>, double);                                   \
-  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);     \
-  template void squared_difference_gradients(const Exec&, const GradientOut<T>&, const GradientOut<T>&, \
-                                             NodeView<const T>, NodeView<const T>, double, double*);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, masked_error_sum, masked_error_backward, squared_difference_sum,
+                 squared_difference_gradients)

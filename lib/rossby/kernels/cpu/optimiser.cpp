@@ -6,7 +6,6 @@
 #include <optional>
 #include <type_traits>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/adam_hops.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/adam.hpp"
@@ -18,7 +17,7 @@ namespace {
 template <class T>
 void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
           std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops) {
-  const auto update = adam_kernels<T>(exec.isa).update;
+  const auto update = kernels_of<AdamKernels, T>(exec.isa).update;
   // Without a gradient the last update is like those before.
   const std::span<const AdamConstants<T>> missed = gradient.empty() ? steps : steps.first(steps.size() - 1);
   const AdamConstants<T>* now = gradient.empty() ? nullptr : &steps.back();
@@ -37,15 +36,8 @@ void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, 
 
 template <class T>
 void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, const AdamStep& step) {
-  const AdamConstants<T> now = adam_constants<T>(step, false);
-  adam<T>(exec, theta, m, v, gradient, {&now, 1});
-}
-
-template <class T>
-void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                  std::span<const T> gradient, const AdamStep& step) {
-  const AdamConstants<T> now = adam_constants<T>(step, true);
+                 std::span<const T> gradient, const AdamStep& step, bool decoupled) {
+  const AdamConstants<T> now = adam_constants<T>(step, decoupled);
   adam<T>(exec, theta, m, v, gradient, {&now, 1});
 }
 
@@ -59,7 +51,7 @@ template <class T>
 void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
                       const AdamConstants<T>& now) {
-  const AdamKernels<T>& kernels = adam_kernels<T>(exec.isa);
+  const AdamKernels<T>& kernels = kernels_of<AdamKernels, T>(exec.isa);
   const Index columns = theta.cols, count = std::ssize(rows);
   const Index pieces = (columns + flat_piece - 1) / flat_piece;  // of a row
   for_each_piece(exec, count * pieces, 1, 4 * count * columns, [&](Index piece, Index) {
@@ -96,18 +88,6 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            const AdamStep&);                                                           \
-  template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
-                             const AdamStep&);                                                          \
-  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>, Missed);                                 \
-  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
-                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
-                                 const AdamConstants<T>&);                                              \
-  template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, adam_update, adam_replay, adam_update_rows, sgd_update)

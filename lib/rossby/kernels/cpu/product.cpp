@@ -1,6 +1,5 @@
 #include "rossby/kernels/product.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/blas.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/bf16_product.hpp"
@@ -53,10 +52,6 @@ void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                     \
-  template void matrix_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand, \
-                               MatrixView<const T>, bool);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, matrix_product)

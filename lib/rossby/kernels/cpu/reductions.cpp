@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
@@ -11,14 +10,15 @@ namespace rossby::cpu {
 
 template <class T>
 void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
-  *sum += reduce_span(exec, std::ssize(x), loss_kernels<T>(exec.isa).sum_of_squares, x.data());
+  *sum += reduce_span(exec, std::ssize(x), kernels_of<LossKernels, T>(exec.isa).sum_of_squares, x.data());
 }
 
 template <class T>
 Index first_non_finite(const Exec& exec, std::span<const T> x) {
   // A run is searched value by value only where x·0 summed up is not 0, which takes one NaN or infinity.
   const T* data = x.data();
-  if (reduce_span(exec, std::ssize(x), loss_kernels<T>(exec.isa).sum_of_nothing, data) == 0) return -1;
+  if (reduce_span(exec, std::ssize(x), kernels_of<LossKernels, T>(exec.isa).sum_of_nothing, data) == 0)
+    return -1;
   Index k = 0;
   while (std::isfinite(data[k])) ++k;
   return k;
@@ -26,32 +26,25 @@ Index first_non_finite(const Exec& exec, std::span<const T> x) {
 
 template <class T>
 void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
-  const auto f = elementwise_kernels<T>(exec.isa).clamp_unit;
+  const auto f = kernels_of<ElementwiseKernels, T>(exec.isa).clamp_unit;
   for_each_piece(exec, std::ssize(m), flat_piece, std::ssize(m),
                  [&](Index first, Index last) { f(last - first, y.data() + first, m.data() + first); });
 }
 
 template <class T>
 void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
-  *sum += reduce_span(exec, std::ssize(m), loss_kernels<T>(exec.isa).clamp_sum, m.data());
+  *sum += reduce_span(exec, std::ssize(m), kernels_of<LossKernels, T>(exec.isa).clamp_sum, m.data());
 }
 
 template <class T>
 void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, double scale) {
-  const auto f = loss_kernels<T>(exec.isa).clamp_backward;
+  const auto f = kernels_of<LossKernels, T>(exec.isa).clamp_backward;
   const T step = static_cast<T>(scale);
   for_each_piece(exec, std::ssize(m), flat_piece, std::ssize(m), [&](Index first, Index last) {
     f(last - first, dm.data() + first, m.data() + first, step);
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                              \
-  template void sum_of_squares(const Exec&, std::span<const T>, double*);  \
-  template Index first_non_finite(const Exec&, std::span<const T>);        \
-  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>); \
-  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);    \
-  template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, sum_of_squares, first_non_finite, clamp_unit, clamp_l1_sum, clamp_l1_backward)

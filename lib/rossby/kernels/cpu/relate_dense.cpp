@@ -70,7 +70,7 @@ Index forward_tile_rows(bool narrow, Index width, Index value_bytes) {
 template <class S, class T = Arithmetic<S>>
 double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z,
                     T* scratch) {
-  const DenseKernels<S>& kernels = dense_kernels<S>(exec.isa);
+  const DenseKernels<S>& kernels = kernels_of<DenseKernels, S>(exec.isa);
   const S* weight = stored_weight<S>(relate);
   const Index width = z.width();
   const bool narrow = width < kernels.lanes;
@@ -131,7 +131,7 @@ inline Index block_count(Index strips, Index strip_bytes, Index run_bytes, bool 
 template <class S, class T = Arithmetic<S>>
 double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm, const DenseRelate<T>& relate,
                    const T* g, NodeView<const T> z, T* z_strips, T* u) {
-  const DenseKernels<S>& kernels = dense_kernels<S>(exec.isa);
+  const DenseKernels<S>& kernels = kernels_of<DenseKernels, S>(exec.isa);
   const DenseSinkArguments<S> sink(dm);
   const Index strip = kernels.strip;
   const Index width = z.width();
@@ -203,8 +203,8 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
   const double sum = contexts(exec, context, relate, z, workspace.data() + parts.z);
   if (relate.weight_sum) *relate.weight_sum = sum;
   for (int k = 0; k < relate.relations; ++k)
-    cpu::linear_forward<T>(exec, as_layer(h), relation_rows(context, relate, k, z.cols),
-                           relation_weight(relate, k), nullptr, true);
+    rossby::linear_forward<T>(exec, as_layer(h), relation_rows(context, relate, k, z.cols),
+                              relation_weight(relate, k), nullptr, true);
 }
 
 template <class T>
@@ -220,16 +220,16 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
       contexts(exec, context, relate, z, workspace.data() + parts.z);
     }
     for (int k = 0; k < relate.relations; ++k)
-      cpu::linear_backward_weight<T>(exec, {da.data + k * d, da.rows, d, da.stride}, as_layer(delta),
-                                     relation_rows(context, relate, k, z.cols),
-                                     workspace.subspan(static_cast<std::size_t>(parts.scratch)));
+      rossby::linear_backward_weight<T>(exec, {da.data + k * d, da.rows, d, da.stride}, as_layer(delta),
+                                        relation_rows(context, relate, k, z.cols),
+                                        workspace.subspan(static_cast<std::size_t>(parts.scratch)));
   }
   if (!dz.data && !dm.buffer && !dm.update) return;
   T* g = workspace.data() + parts.g;
   std::fill_n(g, (relate.relations * relate.rows + dense_row_padding) * z.width(), T(0));
   for (int k = 0; k < relate.relations; ++k)
-    cpu::linear_backward_input<T>(exec, relation_rows(g, relate, k, z.cols), as_layer(delta),
-                                  relation_weight(relate, k));
+    rossby::linear_backward_input<T>(exec, relation_rows(g, relate, k, z.cols), as_layer(delta),
+                                     relation_weight(relate, k));
   const double squares = with_storage(relate, [&]<class S>(S) {
     if constexpr (std::is_same_v<S, Bf16>)
       std::transform(g, g + relate.relations * relate.rows * z.width(), g, canonical<S, T>);
@@ -249,7 +249,7 @@ void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRe
   const double squares = with_storage(relate, [&]<class S>(S) {
     const DenseGradient<T> dm(&update);
     const DenseSinkArguments<S> sink(dm);
-    const auto pass = dense_kernels<S>(exec.isa).sink[static_cast<int>(sink.sink)];
+    const auto pass = kernels_of<DenseKernels, S>(exec.isa).sink[static_cast<int>(sink.sink)];
     const auto tile = [&](Index t) {
       const int k = static_cast<int>(t / tiles);
       const Index row = t % tiles * rows;
@@ -269,15 +269,7 @@ void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRe
   *update.squares_to() += squares;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
-  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
-                                     std::span<T>);                                                      \
-  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
-                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);                                                     \
-  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, relate_dense_workspace, relate_dense_forward, relate_dense_backward,
+                 relate_dense_update)

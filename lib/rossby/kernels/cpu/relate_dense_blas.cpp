@@ -1,5 +1,5 @@
+#include "rossby/kernels/cpu/blas.hpp"
 #include "rossby/kernels/cpu/dense_parts.hpp"
-#include "rossby/kernels/cpu/small_gemm.hpp"
 
 // Dense relations with BLAS: a tile of W is clamped into a buffer, which the product reads.
 
@@ -48,9 +48,8 @@ double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate,
       for (Index first = 0; first < relate.columns; first += tile_columns) {
         const Index columns = std::min(tile_columns, relate.columns - first);
         sum += tile.fill(stored_weight<S>(relate), relate, k, begin, rows, first, columns);
-        blas_gemm(CblasNoTrans, CblasNoTrans, rows, width, columns, T(1), tile.values, columns,
-                  z.data + first * width, width, first == 0 ? T(0) : T(1),
-                  context + (k * relate.rows + begin) * width, width);
+        gemm(Side::plain, Side::plain, {tile.values, rows, columns}, {z.data + first * width, columns, width},
+             first == 0 ? T(0) : T(1), {context + (k * relate.rows + begin) * width, rows, width});
       }
     }
     return sum;
@@ -61,7 +60,7 @@ template <class S, class T>
 double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
                     const DenseRelate<T>& relate, const T* g, NodeView<const T> z) {
   const DenseSinkArguments<S> sink(dm);
-  const auto pass = dense_kernels<S>(exec.isa).sink[static_cast<int>(sink.sink)];
+  const auto pass = kernels_of<DenseKernels, S>(exec.isa).sink[static_cast<int>(sink.sink)];
   const Index width = z.width();
   const Index blocks = (relate.columns + tile_columns - 1) / tile_columns;
   const auto tile_backward = [&](TileBuffer<T>& buffer, int k, Index begin, Index first, Index columns) {
@@ -69,12 +68,12 @@ double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm
     const T* g_tile = g + (k * relate.rows + begin) * width;
     if (dz.data) {
       buffer.fill(stored_weight<S>(relate), relate, k, begin, rows, first, columns);
-      blas_gemm(CblasTrans, CblasNoTrans, columns, width, rows, T(1), buffer.values, columns, g_tile, width,
-                T(1), dz.data + first * width, width);
+      gemm(Side::transposed, Side::plain, {buffer.values, rows, columns}, {g_tile, rows, width}, T(1),
+           {dz.data + first * width, columns, width});
     }
     if (sink.sink == DenseSink::none) return 0.0;
-    blas_gemm(CblasNoTrans, CblasTrans, rows, columns, width, T(1), g_tile, width, z.data + first * width,
-              width, T(0), buffer.values, columns);
+    gemm(Side::plain, Side::transposed, {g_tile, rows, width}, {z.data + first * width, columns, width}, T(0),
+         {buffer.values, rows, columns});
     DenseBackward<S> b = sink.block(relate, dm, k, begin, first, columns);
     b.rows = rows;
     pass(b, buffer.values, columns);

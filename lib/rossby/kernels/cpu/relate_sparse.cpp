@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "rossby/kernels/cpu/simd/sparse.hpp"
-#include "rossby/kernels/relate_backends.hpp"
+#include "rossby/kernels/relate.hpp"
 
 namespace rossby::cpu {
 namespace {
@@ -47,7 +47,7 @@ SparseLayer<T> layer_of(const SparseRelate<T>& relate, const IdentityBlock<T>& i
 template <class T>
 Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
   // Whether the identity's plane will be there or not: tiles differ.
-  const SparseKernels<T>& kernels = sparse_kernels<T>(exec.isa);
+  const SparseKernels<T>& kernels = kernels_of<SparseKernels, T>(exec.isa);
   Index size = 0;
   for (const IdentityBlock<T>& identity : {IdentityBlock<T>{}, IdentityBlock<T>{relate.a, nullptr}}) {
     const SparseLayer<T> layer = layer_of(relate, identity, cols, channels);
@@ -60,7 +60,7 @@ template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
                            const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
                            NodeView<const T> owned, NodeView<const T> ghost, std::span<T> workspace) {
-  const SparseKernels<T>& kernels = sparse_kernels<T>(exec.isa);
+  const SparseKernels<T>& kernels = kernels_of<SparseKernels, T>(exec.isa);
   const SparseLayer<T> layer = layer_of(relate, identity, h.cols, h.channels);
   T* shared = workspace.data();
   T* own = shared + kernels.shared_size(layer);
@@ -83,7 +83,7 @@ void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
                             const SparseRelate<T>& relate, const IdentityBlock<T>& identity,
                             const IdentityGradient<T>& d_identity, Index first, NodeView<const T> delta,
                             NodeView<const T> z, std::span<T> workspace) {
-  const SparseKernels<T>& kernels = sparse_kernels<T>(exec.isa);
+  const SparseKernels<T>& kernels = kernels_of<SparseKernels, T>(exec.isa);
   const SparseLayer<T> layer = layer_of(relate, identity, delta.cols, delta.channels);
   T* shared = workspace.data();
   T* own = shared + kernels.shared_size(layer);
@@ -103,15 +103,6 @@ void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
                     d_identity.dbias);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                               \
-  template Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index);                \
-  template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
-                                      const IdentityBlock<T>&, std::span<const LocalColumn>,                \
-                                      NodeView<const T>, NodeView<const T>, std::span<T>);                  \
-  template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
-                                       const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
-                                       NodeView<const T>, NodeView<const T>, std::span<T>);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, relate_sparse_workspace, relate_sparse_forward, relate_sparse_backward)

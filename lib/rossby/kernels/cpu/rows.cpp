@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 
 namespace rossby::cpu {
@@ -44,10 +43,6 @@ void scatter_add_rows(const Exec& exec, NodeView<T> y, const T* in, const RowSum
       });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                  \
-  template void gather_rows(const Exec&, T*, NodeView<const T>, std::span<const LocalColumn>); \
-  template void scatter_add_rows(const Exec&, NodeView<T>, const T*, const RowSums&);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, gather_rows, scatter_add_rows)

@@ -2,7 +2,7 @@
 
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/sampled.hpp"
-#include "rossby/kernels/sampled_backends.hpp"
+#include "rossby/kernels/sampled.hpp"
 
 // Columns are cut into pieces, whose latents of one time step stay in the first two levels of the cache while
 // the rows of W that meet them stream by.
@@ -19,7 +19,8 @@ struct Pieces {
 
   Pieces(const Exec& exec, Index all, Index channels, Index partial_sums)
       : columns(all), d(channels), count((all + columns_a_piece - 1) / columns_a_piece), sums(partial_sums) {
-    const Index run = sampled_kernels<T>(exec.isa).run, widest = std::min(columns_a_piece, columns);
+    const Index run = kernels_of<SampledKernels, T>(exec.isa).run,
+                widest = std::min(columns_a_piece, columns);
     // One run more, so that planes do not all begin in the same set of the first-level cache.
     stride = (widest + run - 1) / run * run + run;
   }
@@ -83,10 +84,17 @@ Index work_of(const DenseRelate<T>& relate, std::span<const Sample> samples) {
   return std::ssize(samples) * relate.relations * relate.columns;
 }
 
+/// Whether the vectors' kernels know such relations.
+template <class T>
+bool vectors_know(const DenseRelate<T>& relate) {
+  return !relate.bf16 && (relate.clamped || !relate.pattern);
+}
+
 }  // namespace
 
 template <class T>
 Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples) {
+  if (!vectors_know(relate)) return 0;
   const Pieces<T> pieces(exec, relate.columns, d, samples * relate.relations * d);
   return pieces.count * pieces.each();
 }
@@ -94,7 +102,10 @@ Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, In
 template <class T>
 void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
                            std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>& work) {
-  const SampledKernels<T>& kernels = sampled_kernels<T>(exec.isa);
+  if (!vectors_know(relate))
+    return Implementation<rossby::sampled_dense_forward<T>>::reference()(exec, context, relate, samples, z,
+                                                                         work);
+  const SampledKernels<T>& kernels = kernels_of<SampledKernels, T>(exec.isa);
   const Index d = context.cols / relate.relations;
   const Pieces<T> pieces(exec, relate.columns, d, context.size());
   const Rows<T> rows{relate, samples, work.order};
@@ -127,7 +138,10 @@ template <class T>
 void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
                             std::span<const Sample> samples, MatrixView<const T> d_context,
                             NodeView<const T> z, const SampledWork<T>& work) {
-  const SampledKernels<T>& kernels = sampled_kernels<T>(exec.isa);
+  if (!vectors_know(relate))
+    return Implementation<rossby::sampled_dense_backward<T>>::reference()(exec, dz, dm, relate, samples,
+                                                                          d_context, z, work);
+  const SampledKernels<T>& kernels = kernels_of<SampledKernels, T>(exec.isa);
   const Index d = d_context.cols / relate.relations;
   const Pieces<T> pieces(exec, relate.columns, d, d_context.size());
   const Rows<T> rows{relate, samples, work.order};
@@ -159,15 +173,21 @@ void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const Dense
       });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                             \
-  template Index sampled_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
-  template void sampled_dense_forward(const Exec&, MatrixView<T>, const DenseRelate<T>&,                  \
-                                      std::span<const Sample>, NodeView<const T>, const SampledWork<T>&); \
-  template void sampled_dense_backward(const Exec&, NodeView<T>, T*, const DenseRelate<T>&,               \
-                                       std::span<const Sample>, MatrixView<const T>, NodeView<const T>,   \
-                                       const SampledWork<T>&);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+namespace rossby {
+
+void order_by_column(std::span<const Sample> samples, std::span<Index> order, std::span<Index> counts) {
+  require(order.size() == samples.size(), "samples are put in order one by one");
+  std::fill(counts.begin(), counts.end(), Index{0});
+  for (const Sample& sample : samples) ++counts[static_cast<std::size_t>(sample.col + 1)];
+  for (std::size_t c = 1; c < counts.size(); ++c) counts[c] += counts[c - 1];
+  for (Index s = 0; s < std::ssize(samples); ++s) {
+    Index& place = counts[static_cast<std::size_t>(samples[static_cast<std::size_t>(s)].col)];
+    order[static_cast<std::size_t>(place++)] = s;
+  }
+}
+
+}  // namespace rossby
+
+ROSSBY_IMPLEMENT(cpu, sampled_dense_workspace, sampled_dense_forward, sampled_dense_backward)

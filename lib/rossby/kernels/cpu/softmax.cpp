@@ -1,6 +1,5 @@
 #include "rossby/kernels/softmax.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 
 namespace rossby::cpu {
@@ -27,7 +26,8 @@ std::span<V> flags_of(std::span<V> flags, Index cols, Index first, Index last) {
 template <class T>
 void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
   for_each_piece(exec, a.rows, rows_a_piece, a.size(), [&](Index first, Index last) {
-    reference::softmax_relu_forward(exec, some_rows(a, first, last), flags_of(positive, a.cols, first, last));
+    Implementation<rossby::softmax_relu_forward<T>>::reference()(exec, some_rows(a, first, last),
+                                                                 flags_of(positive, a.cols, first, last));
   });
 }
 
@@ -35,16 +35,11 @@ template <class T>
 void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T> a,
                            std::span<const std::uint8_t> positive) {
   for_each_piece(exec, d.rows, rows_a_piece, d.size(), [&](Index first, Index last) {
-    reference::softmax_relu_backward(exec, some_rows(d, first, last), some_rows(a, first, last),
-                                     flags_of(positive, d.cols, first, last));
+    Implementation<rossby::softmax_relu_backward<T>>::reference()(
+        exec, some_rows(d, first, last), some_rows(a, first, last), flags_of(positive, d.cols, first, last));
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                              \
-  template void softmax_relu_forward(const Exec&, MatrixView<T>, std::span<std::uint8_t>); \
-  template void softmax_relu_backward(const Exec&, MatrixView<T>, MatrixView<const T>,     \
-                                      std::span<const std::uint8_t>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, softmax_relu_forward, softmax_relu_backward)

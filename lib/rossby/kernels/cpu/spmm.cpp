@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rossby/kernels/cpu/loops.hpp"
-#include "rossby/kernels/spmm_backends.hpp"
+#include "rossby/kernels/spmm.hpp"
 
 namespace rossby::cpu {
 namespace {
@@ -56,7 +56,7 @@ template <class T>
 void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T alpha, NodeView<const T> minus,
                   std::span<const LocalColumn> rows, NodeView<const T> owned, NodeView<const T> ghost) {
   const CsrBlock& block = *s.block;
-  const SpmmKernels<T>& kernels = spmm_kernels<T>(exec.isa);
+  const SpmmKernels<T>& kernels = kernels_of<SpmmKernels, T>(exec.isa);
   const Runs runs(
       y.cols, y.channels,
       joined(y) && joined(owned) && (ghost.rows == 0 || joined(ghost)) && (!minus.data || joined(minus)));
@@ -87,7 +87,7 @@ template <class T>
 void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T alpha, Index first_column,
                   NodeView<const T> dy) {
   const CsrBlock& block = *s.block;
-  const SpmmKernels<T>& kernels = spmm_kernels<T>(exec.isa);
+  const SpmmKernels<T>& kernels = kernels_of<SpmmKernels, T>(exec.isa);
   const Runs runs(dx.cols, dx.channels, joined(dx) && joined(dy));
   runs.for_each([&](Index b, Index c, Index cols, Index channels) {
     for_each_piece(exec, dx.rows, rows_a_piece(cols * channels), dx.rows * cols * channels,
@@ -108,12 +108,6 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                        \
-  template void spmm_forward(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, NodeView<const T>, \
-                             std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>);    \
-  template void spmm_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, Index, NodeView<const T>);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, spmm_forward, spmm_adjoint)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 
 namespace rossby::cpu {
@@ -38,17 +37,14 @@ void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const>
   });
 }
 
-void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps) {
+template <class T>
+void copy_steps(const Exec& exec, NodeView<T> out, std::span<const T* const> steps) {
   const Index m = out.channels;
   for_each_place(exec, out.rows, out.cols, m, [&](Index i, Index b) {
     std::copy_n(steps[static_cast<std::size_t>(b)] + i * m, m, out.at(i, b));
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template void read_steps(const Exec&, NodeView<T>, std::span<const float* const>, const StepScale<T>&, \
-                           std::span<const float>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, read_steps, copy_steps)

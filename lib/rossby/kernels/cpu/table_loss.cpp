@@ -5,7 +5,6 @@
 #include "rossby/kernels/cpu/simd/linear.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 #include "rossby/kernels/cpu/table_blocks.hpp"
-#include "rossby/kernels/table_loss_backends.hpp"
 
 namespace rossby::cpu {
 namespace {
@@ -57,9 +56,9 @@ void table_difference(const Exec& exec, const TableGradient<T>& dz, const Gradie
                       const TableColumns<T>& z, NodeView<const T> x, bool through_tanh, double scale,
                       double* sum) {
   const Index n = x.rows, d = x.channels, width = x.width(), rows = block_rows(width);
-  const ColumnKernels<T>& columns = column_kernels<T>(exec.isa);
-  const ElementwiseKernels<T>& elementwise = elementwise_kernels<T>(exec.isa);
-  const LossKernels<T>& losses = loss_kernels<T>(exec.isa);
+  const ColumnKernels<T>& columns = kernels_of<ColumnKernels, T>(exec.isa);
+  const ElementwiseKernels<T>& elementwise = kernels_of<ElementwiseKernels, T>(exec.isa);
+  const LossKernels<T>& losses = kernels_of<LossKernels, T>(exec.isa);
   const T factor = static_cast<T>(2 * scale);
   *sum += reduce_blocks(exec, n, sum_rows(n, width), x.size(), [&](Index begin, Index end) {
     alignas(64) Block<T> target, predicted, slope;
@@ -96,18 +95,18 @@ namespace {
 /// y = z·Wᵀ of `rows` rows.
 template <class T>
 void decode(Isa isa, Index rows, MatrixView<const T> weight, const T* z, T* y) {
-  if (weight.size() == 1) return elementwise_kernels<T>(isa).scale(rows, y, z, weight.data[0]);
-  narrow_linear_kernels<T>(isa).multiply(rows, weight.cols, weight.rows, z, weight.data, 1, weight.stride,
-                                         nullptr, y, false);
+  if (weight.size() == 1) return kernels_of<ElementwiseKernels, T>(isa).scale(rows, y, z, weight.data[0]);
+  kernels_of<NarrowLinearKernels, T>(isa).multiply(rows, weight.cols, weight.rows, z, weight.data, 1,
+                                                   weight.stride, nullptr, y, false);
 }
 
 /// dz = or += dy·W.
 template <class T>
 void give_back(Isa isa, Index rows, MatrixView<const T> weight, const T* dy, T* dz, bool add) {
   if (weight.size() != 1)
-    return narrow_linear_kernels<T>(isa).multiply(rows, weight.rows, weight.cols, dy, weight.data,
-                                                  weight.stride, 1, nullptr, dz, add);
-  const ElementwiseKernels<T>& elementwise = elementwise_kernels<T>(isa);
+    return kernels_of<NarrowLinearKernels, T>(isa).multiply(rows, weight.rows, weight.cols, dy, weight.data,
+                                                            weight.stride, 1, nullptr, dz, add);
+  const ElementwiseKernels<T>& elementwise = kernels_of<ElementwiseKernels, T>(isa);
   (add ? elementwise.accumulate : elementwise.scale)(rows, dz, dy, weight.data[0]);
 }
 
@@ -121,7 +120,7 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
   const Index m = weight.data ? weight.rows : d, cols = std::ssize(z.times);
   const Index covered = sum_rows(n, cols * std::max(d, m));
   const Index rows = std::max<Index>(1, block_values / std::max<Index>({1, d, m}));
-  const LossKernels<T>& losses = loss_kernels<T>(exec.isa);
+  const LossKernels<T>& losses = kernels_of<LossKernels, T>(exec.isa);
   const T factor = static_cast<T>(2 * scale);
   *sum += reduce_blocks(exec, n, covered, n * cols * std::max(d, m), [&](Index begin, Index end) {
     alignas(64) Block<T> decoded, slope;
@@ -150,11 +149,11 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
         if (partial && m * d == 1)
           single += losses.dot(count, dy, latents);
         else if (partial)
-          narrow_linear_kernels<T>(exec.isa).outer(count, m, d, dy, latents, partial, d, 1);
+          kernels_of<NarrowLinearKernels, T>(exec.isa).outer(count, m, d, dy, latents, partial, d, 1);
         if (to && weight.data)
           give_back<T>(exec.isa, count, weight, dy, to, add);
         else if (to && add)
-          elementwise_kernels<T>(exec.isa).accumulate(count * d, to, dy, T(1));
+          kernels_of<ElementwiseKernels, T>(exec.isa).accumulate(count * d, to, dy, T(1));
       }
     if (partial && m * d == 1) partial[0] = static_cast<T>(single);
     return part;
@@ -167,10 +166,9 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
   }
 }
 
-ROSSBY_TABLE_LOSSES(template, float)
-ROSSBY_TABLE_LOSSES(template, double)
-
 }  // namespace rossby::cpu
+
+ROSSBY_IMPLEMENT(cpu, table_difference, table_decoded_error)
 
 namespace rossby {
 

@@ -8,7 +8,6 @@
 #include <cublas_v2.h>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cuda/library.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 
@@ -124,10 +123,6 @@ std::string lacking_cublas() {
   return library.complete() ? "" : library.file() + " is not there, or too old";
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                   \
-  template bool blas_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand, \
-                             MatrixView<const T>, bool);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(blas_product)
 
 }  // namespace rossby::cuda

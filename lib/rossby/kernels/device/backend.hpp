@@ -1,9 +1,22 @@
 #pragma once
 
-// What a source of this folder defines: the contracts, in the namespace that it is compiled for.
+// What a source of this folder needs to implement kernels in the namespace that it is compiled for.
 
-#include "rossby/kernels/backends.hpp"
-#include "rossby/kernels/relate_backends.hpp"
-#include "rossby/kernels/relate_dense_backends.hpp"
-#include "rossby/kernels/sampled_backends.hpp"
-#include "rossby/kernels/spmm_backends.hpp"
+#include "rossby/kernels/device/launch.hpp"
+#include "rossby/kernels/kernel.hpp"
+
+#if defined(ROSSBY_CUDA)
+#define ROSSBY_IMPLEMENT_DEVICE(...) ROSSBY_IMPLEMENT(ROSSBY_DEVICE, __VA_ARGS__)
+#define ROSSBY_IMPLEMENT_DEVICE_ONE(KERNEL) ROSSBY_IMPLEMENT_ONE(ROSSBY_DEVICE, KERNEL)
+#else
+// Nobody gets to run on a GPU in a build without CUDA, but the linker asks.
+namespace rossby {
+namespace cuda = simulated;
+}
+#define ROSSBY_IMPLEMENT_DEVICE(...)       \
+  ROSSBY_IMPLEMENT(simulated, __VA_ARGS__) \
+  ROSSBY_IMPLEMENT(cuda, __VA_ARGS__)
+#define ROSSBY_IMPLEMENT_DEVICE_ONE(KERNEL) \
+  ROSSBY_IMPLEMENT_ONE(simulated, KERNEL)   \
+  ROSSBY_IMPLEMENT_ONE(cuda, KERNEL)
+#endif

@@ -27,10 +27,6 @@ void sum_over_columns(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                               \
-  template void sum_over_rows(const Exec&, NodeView<T>, NodeView<const T>); \
-  template void sum_over_columns(const Exec&, NodeView<T>, NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(sum_over_rows, sum_over_columns)

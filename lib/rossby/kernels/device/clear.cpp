@@ -1,6 +1,7 @@
 #include <span>
 
-#include "rossby/kernels/device/launch.hpp"
+#include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/elementwise.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 namespace {
@@ -54,9 +55,6 @@ void clear_view(const Exec& exec, NodeView<T> y) {
                  [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) { y.at(i, b)[c] = T(0); });
 }
 
-template void clear_view(const Exec&, NodeView<float>);
-template void clear_view(const Exec&, NodeView<double>);
-template void clear_arrays(const Exec&, std::span<const std::span<float>>);
-template void clear_arrays(const Exec&, std::span<const std::span<double>>);
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(clear_arrays, clear_view)

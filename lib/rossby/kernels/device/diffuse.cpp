@@ -194,12 +194,6 @@ void diffuse_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s,
   adjoint_in_runs<1>(exec, dx, s, steps, dz);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template void diffuse_forward(const Exec&, NodeView<T>, const SparseMatrix<T>&, const DiffusionSteps&, \
-                                NodeView<const T>);                                                      \
-  template void diffuse_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, const DiffusionSteps&, \
-                                NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(diffuse_forward, diffuse_adjoint)

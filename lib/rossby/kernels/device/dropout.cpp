@@ -36,12 +36,6 @@ void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
-  template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
-                                 double);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(dropout_forward, dropout_backward)

@@ -8,7 +8,8 @@
 namespace rossby::ROSSBY_DEVICE {
 
 template <class T>
-void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, std::span<const Index> times) {
+void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, Index,
+                           std::span<const Index> times) {
   const FewIndices at(*exec.device, times);
   for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
     out.at(i, b)[c] = table[(at[b] * out.rows + i) * out.channels + c];
@@ -18,8 +19,8 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, st
 /// A thread takes all columns of its entry, in order: times may repeat. Where entries are few (a table's
 /// rows, taken for columns), threads share the times.
 template <class T>
-void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout, std::span<const Index> times,
-                            std::span<const Index> begins) {
+void embed_columns_backward(const Exec& exec, T* dtable, Index, NodeView<const T> dout,
+                            std::span<const Index> times, std::span<const Index> begins) {
   constexpr Index threads = Index{1} << 16;
   const FewIndices at(*exec.device, times), anew(*exec.device, begins);
   const bool begins_anew = !begins.empty();
@@ -37,7 +38,7 @@ void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
 }
 
 template <class T>
-void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Index n,
+void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Index, Index n,
                          std::span<const Index> times, std::span<const Index> rows) {
   const Index* time = exec.device->on_device(times);
   const Index* row = exec.device->on_device(rows);
@@ -48,7 +49,7 @@ void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Inde
 
 /// Pairs may repeat, anywhere in the list: threads share the nodes.
 template <class T>
-void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T> dout,
+void embed_pairs_backward(const Exec& exec, T* dtable, Index, Index n, NodeView<const T> dout,
                           std::span<const Index> times, std::span<const Index> rows) {
   const Index* time = exec.device->on_device(times);
   const Index* row = exec.device->on_device(rows);
@@ -59,15 +60,7 @@ void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void embed_columns_forward(const Exec&, NodeView<T>, const T*, std::span<const Index>);      \
-  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>,      \
-                                       std::span<const Index>);                                         \
-  template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>,  \
-                                    std::span<const Index>);                                            \
-  template void embed_pairs_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>, \
-                                     std::span<const Index>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(embed_columns_forward, embed_columns_backward, embed_pairs_forward,
+                        embed_pairs_backward)

@@ -33,30 +33,9 @@ void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<
 
 template <class T>
 void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T>) {
-  sum_rows(
-      exec, dy.rows, dy.cols,
-      [=] ROSSBY_ON_DEVICE(Index i, Index o) { return static_cast<double>(dy.row(i)[o]); },
-      [=] ROSSBY_ON_DEVICE(Index o, double sum) { dbias[o] = static_cast<T>(dbias[o] + sum); });
+  add_column_sums(exec, dbias, dy);
 }
-
-template <class T>
-void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
-                    MatrixView<const T> b, bool accumulate) {
-  product(exec, c, op_a, a, op_b, b, accumulate);
-}
-
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
-  template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
-                               const T*, bool);                                                              \
-  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,  \
-                                      bool);                                                                 \
-  template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
-                                       std::span<T>);                                                        \
-  template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);                              \
-  template void matrix_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand,            \
-                               MatrixView<const T>, bool);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
 
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(bias_add, linear_forward, linear_backward_input, linear_backward_weight, column_sum)

@@ -1,6 +1,6 @@
 #include "rossby/kernels/occupy.hpp"
 
-#include "rossby/kernels/device/launch.hpp"
+#include "rossby/kernels/device/backend.hpp"
 
 #if !defined(__CUDACC__)
 #include <chrono>
@@ -32,3 +32,5 @@ void occupy(const Exec& exec, double seconds) {
 }
 
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE_ONE(occupy)

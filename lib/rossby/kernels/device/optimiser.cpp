@@ -80,7 +80,8 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 
 template <class T>
 void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
-               const AdamConstants<T>& constants) {
+               const AdamStep& step, bool decoupled) {
+  const AdamConstants<T> constants = adam_constants<T>(step, decoupled);
   T *values = theta.data(), *second = v.data(), *slope = gradient.data();
   T* first = m.empty() ? nullptr : m.data();
   for_each(exec, std::ssize(theta), [=] ROSSBY_ON_DEVICE(Index k) {
@@ -92,7 +93,8 @@ void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T
 }
 
 template <class T>
-void clip_by_norm(const Exec& exec, std::span<T> x, const double* squares, double most) {
+void clip_by_norm(const Exec& exec, std::span<T> x, double* sum, double most) {
+  const double* squares = exec.device->later(sum);
   T* values = x.data();
   for_each(exec, std::ssize(x), [=] ROSSBY_ON_DEVICE(Index k) {
     const double factor = most / (std::sqrt(*squares) + 1e-6);  // clipping_factor
@@ -103,7 +105,7 @@ void clip_by_norm(const Exec& exec, std::span<T> x, const double* squares, doubl
 template <class T>
 void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
                       MatrixView<const T> gradient, std::span<const RowUpdates> rows,
-                      std::span<const AdamConstants<T>> steps) {
+                      std::span<const AdamConstants<T>> steps, Missed) {
   const Few<RowUpdates, 16> list(*exec.device, rows);
   const Updates<T> constants(*exec.device, steps);
   const Index columns = theta.cols;
@@ -123,15 +125,8 @@ void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, Ma
 
 template <class T>
 void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, const AdamStep& step) {
-  const AdamConstants<T> constants = adam_constants<T>(step, false);
-  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1}, Missed::one_by_one);
-}
-
-template <class T>
-void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                  std::span<const T> gradient, const AdamStep& step) {
-  const AdamConstants<T> constants = adam_constants<T>(step, true);
+                 std::span<const T> gradient, const AdamStep& step, bool decoupled) {
+  const AdamConstants<T> constants = adam_constants<T>(step, decoupled);
   ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1}, Missed::one_by_one);
 }
 
@@ -171,24 +166,7 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            const AdamStep&);                                                           \
-  template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
-                             const AdamStep&);                                                          \
-  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>, Missed);                                 \
-  template void adam_take(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<T>,          \
-                          const AdamConstants<T>&);                                                     \
-  template void clip_by_norm(const Exec&, std::span<T>, const double*, double);                         \
-  template void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
-                                 MatrixView<const T>, std::span<const RowUpdates>,                      \
-                                 std::span<const AdamConstants<T>>);                                    \
-  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
-                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
-                                 const AdamConstants<T>&);                                              \
-  template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(adam_update, adam_replay, adam_take, clip_by_norm, adam_replay_rows, adam_update_rows,
+                        sgd_update)

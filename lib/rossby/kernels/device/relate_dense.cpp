@@ -1,3 +1,5 @@
+#include "rossby/kernels/relate_dense.hpp"
+
 #include <type_traits>
 
 #include "rossby/kernels/device/backend.hpp"
@@ -184,8 +186,8 @@ void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRe
       update.squares_to());
 }
 
-void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
-                 std::span<const AdamConstants<float>> steps) {
+void adam_replay_bf16(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
+                      std::span<const AdamConstants<float>> steps) {
   const AdamConstants<float>* constants = exec.device->on_device(steps);
   const Index count = std::ssize(steps);
   for_each(exec, relations * rows * columns, [=] ROSSBY_ON_DEVICE(Index e) {
@@ -206,15 +208,8 @@ Index relate_dense_workspace(const Exec&, const DenseRelate<T>& relate, Index co
   return (relate.relations + 1) * relate.rows * cols * d;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
-  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
-                                     std::span<T>);                                                      \
-  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
-                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);                                                     \
-  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(relate_dense_workspace, relate_dense_forward, relate_dense_backward,
+                        relate_dense_update)
+ROSSBY_IMPLEMENT_DEVICE_ONE(adam_replay_bf16)

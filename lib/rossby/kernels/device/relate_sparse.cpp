@@ -2,6 +2,7 @@
 #include "rossby/kernels/device/backend.hpp"
 #include "rossby/kernels/device/product.hpp"
 #include "rossby/kernels/device/sparse.hpp"
+#include "rossby/kernels/relate.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 
@@ -101,7 +102,7 @@ void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
   if (d_identity.da.data)
     product(exec, d_identity.da, Operand::transposed, g, Operand::plain,
             MatrixView<const T>(z.data, z.rows * z.cols, d), true);
-  if (d_identity.dbias) ROSSBY_DEVICE::column_sum<T>(exec, d_identity.dbias, g, {});
+  if (d_identity.dbias) add_column_sums(exec, d_identity.dbias, g);
 }
 
 template <class T>
@@ -109,15 +110,6 @@ Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index)
   return 0;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                               \
-  template Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index);                \
-  template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
-                                      const IdentityBlock<T>&, std::span<const LocalColumn>,                \
-                                      NodeView<const T>, NodeView<const T>, std::span<T>);                  \
-  template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
-                                       const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
-                                       NodeView<const T>, NodeView<const T>, std::span<T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(relate_sparse_workspace, relate_sparse_forward, relate_sparse_backward)

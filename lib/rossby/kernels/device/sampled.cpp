@@ -238,8 +238,8 @@ void sampled_self_backward(const Exec& exec, NodeView<T> dz, T* dweight, const T
     });
 }
 
-#define ROSSBY_INSTANTIATE(T) ROSSBY_SAMPLED_FUNCTIONS(template, T)
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(gather_samples, scatter_add_samples, sampled_sparse_forward, sampled_sparse_backward,
+                        sampled_dense_forward, sampled_dense_backward, sampled_low_rank_forward,
+                        sampled_low_rank_backward, sampled_self_forward, sampled_self_backward)

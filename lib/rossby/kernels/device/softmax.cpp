@@ -70,11 +70,6 @@ void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                              \
-  template void softmax_relu_forward(const Exec&, MatrixView<T>, std::span<std::uint8_t>); \
-  template void softmax_relu_backward(const Exec&, MatrixView<T>, MatrixView<const T>,     \
-                                      std::span<const std::uint8_t>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(softmax_relu_forward, softmax_relu_backward)

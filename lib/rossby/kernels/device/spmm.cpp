@@ -1,3 +1,5 @@
+#include "rossby/kernels/spmm.hpp"
+
 #include <algorithm>
 
 #include "rossby/kernels/device/backend.hpp"
@@ -164,15 +166,6 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
   ROSSBY_DEVICE::spmm_gradients<T>(exec, s, {&gradient, 1}, first);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void spmm_forward(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, NodeView<const T>,         \
-                             std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>);            \
-  template void spmm_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, Index, NodeView<const T>); \
-  template void spmm_products(const Exec&, const SparseMatrix<T>&, std::span<const SparseProduct<T>>,        \
-                              std::span<const LocalColumn>);                                                 \
-  template void spmm_gradients(const Exec&, const SparseMatrix<T>&, std::span<const SparseGradient<T>>,      \
-                               Index);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(spmm_forward, spmm_adjoint, spmm_products, spmm_gradients)

@@ -30,17 +30,14 @@ void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const>
   });
 }
 
-void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps) {
-  const Few<const float*, columns_in_launch> step(*exec.device, steps);
+template <class T>
+void copy_steps(const Exec& exec, NodeView<T> out, std::span<const T* const> steps) {
+  const Few<const T*, columns_in_launch> step(*exec.device, steps);
   for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index f) {
     out.at(i, b)[f] = step[b][i * out.channels + f];
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template void read_steps(const Exec&, NodeView<T>, std::span<const float* const>, const StepScale<T>&, \
-                           std::span<const float>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::ROSSBY_DEVICE
+
+ROSSBY_IMPLEMENT_DEVICE(read_steps, copy_steps)

@@ -110,4 +110,19 @@ void sum_rows(const Exec& exec, Index rows, Index outputs, const Term& term, con
   }
 }
 
+/// to[o] += Σ over rows of column o.
+template <class T>
+void add_column_sums(const Exec& exec, T* to, MatrixView<const T> from) {
+  sum_rows(
+      exec, from.rows, from.cols,
+      [=] ROSSBY_ON_DEVICE(Index i, Index o) { return static_cast<double>(from.row(i)[o]); },
+      [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = static_cast<T>(to[o] + sum); });
+}
+
+/// The same sums into to (count).
+template <class Term>
+void keep_sums(const Exec& exec, double* to, Index count, Index rows, const Term& term) {
+  sum_rows(exec, rows, count, term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
+}
+
 }  // namespace rossby::ROSSBY_DEVICE

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -50,11 +49,6 @@ void activation_backward(const Exec&, Activation f, NodeView<T> dx, NodeView<con
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                \
-  template void activation_forward(const Exec&, Activation, NodeView<T>, NodeView<const T>); \
-  template void activation_backward(const Exec&, Activation, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, activation_forward, activation_backward)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -86,6 +85,7 @@ void batch_norm_backward_input(const Exec&, NodeView<T> dx, NodeView<const T> dy
   });
 }
 
-ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, batch_norm_sums, batch_norm_factors, batch_norm_forward, batch_norm_backward_sums,
+                 batch_norm_backward_parameters, batch_norm_slopes, batch_norm_backward_input)

@@ -1,6 +1,5 @@
 #include "rossby/kernels/broadcast.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -25,10 +24,6 @@ void sum_over_columns(const Exec&, NodeView<T> dx, NodeView<const T> dy) {
     }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                               \
-  template void sum_over_rows(const Exec&, NodeView<T>, NodeView<const T>); \
-  template void sum_over_columns(const Exec&, NodeView<T>, NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, sum_over_rows, sum_over_columns)

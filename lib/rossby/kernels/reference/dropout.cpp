@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -28,12 +27,6 @@ void dropout_backward(const Exec&, NodeView<T> dx, NodeView<const T> dy, std::sp
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
-  template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
-                                 double);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, dropout_forward, dropout_backward)

@@ -1,6 +1,5 @@
 #include "rossby/kernels/elementwise.hpp"
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
@@ -88,20 +87,7 @@ void weigh_rows_backward(const Exec&, NodeView<T> dx, T* ds, const T* s, NodeVie
   }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                          \
-  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                     \
-  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                   \
-  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                 \
-  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                            \
-  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);              \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);   \
-  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,  \
-                                    NodeView<const T>);                                                \
-  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>); \
-  template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);             \
-  template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,         \
-                                    NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, pack, add, scale, accumulate, multiply, multiply_accumulate, affine_rows_forward,
+                 affine_rows_backward, weigh_rows_forward, weigh_rows_backward)

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -53,15 +52,6 @@ void gru_output_backward(const Exec&, NodeView<T> da_u, NodeView<T> da_c, NodeVi
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                              \
-  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
-  template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
-                                   NodeView<const T>, NodeView<const T>);                                  \
-  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
-                                   const T*, const T*);                                                    \
-  template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, gru_reset_forward, gru_reset_backward, gru_output_forward, gru_output_backward)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -90,6 +89,7 @@ void layer_norm_backward_input(const Exec&, NodeView<T> dx, NodeView<const T> dy
   });
 }
 
-ROSSBY_FOR_SCALARS(ROSSBY_LAYER_NORM)
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, layer_norm_sums, layer_norm_moments, layer_norm_forward, layer_norm_backward_sums,
+                 layer_norm_backward_parameters, layer_norm_backward_input)

@@ -1,7 +1,5 @@
 #include "rossby/kernels/linear.hpp"
 
-#include "rossby/kernels/backends.hpp"
-
 namespace rossby::reference {
 
 template <class T>
@@ -53,16 +51,7 @@ void column_sum(const Exec&, T* dbias, MatrixView<const T> dy, std::span<T>) {
   }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
-  template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
-                               const T*, bool);                                                              \
-  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,  \
-                                      bool);                                                                 \
-  template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
-                                       std::span<T>);                                                        \
-  template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, bias_add, linear_forward, linear_backward_input, linear_backward_weight,
+                 column_sum)

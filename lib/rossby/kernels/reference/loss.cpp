@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -58,15 +57,7 @@ void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, co
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,    \
-                                 double*);                                                              \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
-                                      NodeView<const float>, double);                                   \
-  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);     \
-  template void squared_difference_gradients(const Exec&, const GradientOut<T>&, const GradientOut<T>&, \
-                                             NodeView<const T>, NodeView<const T>, double, double*);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, masked_error_sum, masked_error_backward, squared_difference_sum,
+                 squared_difference_gradients)

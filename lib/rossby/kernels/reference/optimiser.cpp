@@ -2,15 +2,12 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
-
 namespace rossby::reference {
 
-namespace {
-
 template <class T>
-void adam(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
-          const AdamStep& step, double decay_inside, double decay_outside) {
+void adam_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
+                 const AdamStep& step, bool decoupled) {
+  const double decay_inside = decoupled ? 0 : step.decay, decay_outside = decoupled ? step.decay : 0;
   const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.count));
   const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.count));
   for (std::size_t k = 0; k < theta.size(); ++k) {
@@ -25,20 +22,6 @@ void adam(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T>
         static_cast<T>(start - step.lr * decay_outside * start -
                        step.lr / correction1 * first / (std::sqrt(second / correction2) + step.epsilon));
   }
-}
-
-}  // namespace
-
-template <class T>
-void adam_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
-                 const AdamStep& step) {
-  adam(theta, m, v, gradient, step, step.decay, 0);
-}
-
-template <class T>
-void adamw_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v,
-                  std::span<const T> gradient, const AdamStep& step) {
-  adam(theta, m, v, gradient, step, 0, step.decay);
 }
 
 template <class T>
@@ -90,18 +73,6 @@ void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::spa
   }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            const AdamStep&);                                                           \
-  template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
-                             const AdamStep&);                                                          \
-  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>, Missed);                                 \
-  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
-                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
-                                 const AdamConstants<T>&);                                              \
-  template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, adam_update, adam_replay, adam_update_rows, sgd_update)

@@ -1,7 +1,5 @@
 #include "rossby/kernels/product.hpp"
 
-#include "rossby/kernels/backends.hpp"
-
 namespace rossby::reference {
 
 template <class T>
@@ -18,10 +16,6 @@ void matrix_product(const Exec&, MatrixView<T> c, Operand op_a, MatrixView<const
     }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                     \
-  template void matrix_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand, \
-                               MatrixView<const T>, bool);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, matrix_product)

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
-
 namespace rossby::reference {
 
 template <class T>
@@ -38,13 +36,6 @@ void clamp_l1_backward(const Exec&, std::span<T> dm, std::span<const T> m, doubl
     if (m[k] > 0 && m[k] < 1) dm[k] = static_cast<T>(dm[k] + scale);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                              \
-  template void sum_of_squares(const Exec&, std::span<const T>, double*);  \
-  template Index first_non_finite(const Exec&, std::span<const T>);        \
-  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>); \
-  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);    \
-  template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, sum_of_squares, first_non_finite, clamp_unit, clamp_l1_sum, clamp_l1_backward)

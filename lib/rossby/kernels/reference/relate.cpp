@@ -1,5 +1,6 @@
+#include "rossby/kernels/relate.hpp"
+
 #include "rossby/kernels/clamp.hpp"
-#include "rossby/kernels/relate_backends.hpp"
 
 // The truth: the sums of the contract, written out.
 
@@ -82,15 +83,6 @@ Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index)
   return 0;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                               \
-  template Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index);                \
-  template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
-                                      const IdentityBlock<T>&, std::span<const LocalColumn>,                \
-                                      NodeView<const T>, NodeView<const T>, std::span<T>);                  \
-  template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
-                                       const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
-                                       NodeView<const T>, NodeView<const T>, std::span<T>);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, relate_sparse_workspace, relate_sparse_forward, relate_sparse_backward)

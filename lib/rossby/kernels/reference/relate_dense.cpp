@@ -1,6 +1,6 @@
-#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/relate_dense.hpp"
+
 #include "rossby/kernels/clamp.hpp"
-#include "rossby/kernels/relate_dense_backends.hpp"
 
 // The truth: the sums of the contract, written out.
 
@@ -23,9 +23,8 @@ void each_entry(const DenseRelate<T>& relate, const Visit& visit) {
 void update_bf16_entry(DenseUpdate<float>& update, Index e, double gradient, const RoundingBits& random) {
   const Bf16Arrays& arrays = update.bf16;
   double theta = widen(arrays.theta[e]), v = widen(arrays.v[e]), m = arrays.m ? widen(arrays.m[e]) : 0;
-  const auto apply = update.decoupled ? adamw_update<double> : adam_update<double>;
-  apply({}, {&theta, 1}, {&m, arrays.m ? std::size_t{1} : 0}, {&v, 1}, std::span<const double>(&gradient, 1),
-        update.step);
+  adam_update<double>({Backend::reference}, {&theta, 1}, {&m, arrays.m ? std::size_t{1} : 0}, {&v, 1},
+                      {&gradient, 1}, update.step, update.decoupled);
   arrays.theta[e] = round_stochastic(static_cast<float>(theta), random.theta);
   arrays.v[e] = round_stochastic(static_cast<float>(v), random.v);
   if (arrays.m) arrays.m[e] = round_stochastic(static_cast<float>(m), random.m);
@@ -33,9 +32,9 @@ void update_bf16_entry(DenseUpdate<float>& update, Index e, double gradient, con
 
 template <class T>
 void update_entry(DenseUpdate<T>& update, Index e, T gradient) {
-  const auto apply = update.decoupled ? adamw_update<T> : adam_update<T>;
-  apply({}, {update.theta + e, 1}, {update.m ? update.m + e : nullptr, update.m ? std::size_t{1} : 0},
-        {update.v + e, 1}, std::span<const T>(&gradient, 1), update.step);
+  adam_update<T>({Backend::reference}, {update.theta + e, 1},
+                 {update.m ? update.m + e : nullptr, update.m ? std::size_t{1} : 0}, {update.v + e, 1},
+                 {&gradient, 1}, update.step, update.decoupled);
 }
 
 /// Updates one entry, with gradient zero where it does not pass.
@@ -104,15 +103,7 @@ Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index) {
   return 0;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
-  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
-                                     std::span<T>);                                                      \
-  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
-                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);                                                     \
-  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, relate_dense_workspace, relate_dense_forward, relate_dense_backward,
+                 relate_dense_update)

@@ -1,7 +1,5 @@
 #include "rossby/kernels/rows.hpp"
 
-#include "rossby/kernels/backends.hpp"
-
 namespace rossby::reference {
 
 template <class T>
@@ -21,10 +19,6 @@ void scatter_add_rows(const Exec&, NodeView<T> y, const T* in, const RowSums& su
               in[(Index{sums.position[static_cast<std::size_t>(p)]} * y.cols + b) * y.channels + c];
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                  \
-  template void gather_rows(const Exec&, T*, NodeView<const T>, std::span<const LocalColumn>); \
-  template void scatter_add_rows(const Exec&, NodeView<T>, const T*, const RowSums&);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, gather_rows, scatter_add_rows)

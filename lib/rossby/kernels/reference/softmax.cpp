@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
-
 namespace rossby::reference {
 
 template <class T>
@@ -45,11 +43,6 @@ void softmax_relu_backward(const Exec&, MatrixView<T> d, MatrixView<const T> a,
     softmax_row_backward(d.row(v), a.row(v), positive.data() + v * d.cols, d.cols);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                              \
-  template void softmax_relu_forward(const Exec&, MatrixView<T>, std::span<std::uint8_t>); \
-  template void softmax_relu_backward(const Exec&, MatrixView<T>, MatrixView<const T>,     \
-                                      std::span<const std::uint8_t>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, softmax_relu_forward, softmax_relu_backward)

@@ -1,4 +1,4 @@
-#include "rossby/kernels/spmm_backends.hpp"
+#include "rossby/kernels/spmm.hpp"
 
 // The truth: the sums of the contract, written out, in double.
 
@@ -41,12 +41,6 @@ void spmm_adjoint(const Exec&, NodeView<T> dx, const SparseMatrix<T>& s, T alpha
   }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                        \
-  template void spmm_forward(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, NodeView<const T>, \
-                             std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>);    \
-  template void spmm_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, Index, NodeView<const T>);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, spmm_forward, spmm_adjoint)

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -24,16 +23,13 @@ void read_steps(const Exec&, NodeView<T> out, std::span<const float* const> step
   });
 }
 
-void copy_steps(const Exec&, NodeView<float> out, std::span<const float* const> steps) {
+template <class T>
+void copy_steps(const Exec&, NodeView<T> out, std::span<const T* const> steps) {
   for_each_entry(out, [&](Index i, Index b, Index f) {
     entry(out, i, b, f) = steps[static_cast<std::size_t>(b)][i * out.channels + f];
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template void read_steps(const Exec&, NodeView<T>, std::span<const float* const>, const StepScale<T>&, \
-                           std::span<const float>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, read_steps, copy_steps)

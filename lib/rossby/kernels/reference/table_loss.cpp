@@ -3,8 +3,6 @@
 #include <cmath>
 #include <vector>
 
-#include "rossby/kernels/table_loss_backends.hpp"
-
 namespace rossby::reference {
 namespace {
 
@@ -82,7 +80,6 @@ void table_decoded_error(const Exec&, const TableGradient<T>& dz, T* dweight, co
   *sum += total;
 }
 
-ROSSBY_TABLE_LOSSES(template, float)
-ROSSBY_TABLE_LOSSES(template, double)
-
 }  // namespace rossby::reference
+
+ROSSBY_IMPLEMENT(reference, table_difference, table_decoded_error)

@@ -166,11 +166,6 @@ void multiply(Index size, T* v, const T* factors, Index count) {
 
 }  // namespace
 
-template <class T>
-const AdamKernels<T>& adam_kernels() {
-  static constexpr AdamKernels<T> kernels{update<T>, multiply<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(AdamKernels, adam_kernels)
+ROSSBY_TABLE(AdamKernels, update<T>, multiply<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

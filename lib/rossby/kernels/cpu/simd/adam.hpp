@@ -2,7 +2,7 @@
 
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/adam_constants.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -49,8 +49,5 @@ struct AdamKernels {
   /// v times each of the factors, one after the other.
   void (*multiply)(Index size, T* v, const T* factors, Index count);
 };
-
-template <class T>
-const AdamKernels<T>& adam_kernels(Isa isa);
 
 }  // namespace rossby::cpu

@@ -255,7 +255,8 @@ void multiply(Index m, Index n, Index k, Strided<float> a, Strided<float> b, flo
 
 }  // namespace
 
-const Bf16Products& bf16_products() {
+template <>
+const Bf16Products& table<Bf16Products>() {
   static constexpr Bf16Products products{multiply};
   return products;
 }

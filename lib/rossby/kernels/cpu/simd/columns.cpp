@@ -173,11 +173,6 @@ void split_add(Index nodes, Index columns, Index d, T* const* to, const Index* a
 
 }  // namespace
 
-template <class T>
-const ColumnKernels<T>& column_kernels() {
-  static constexpr ColumnKernels<T> kernels{join<T>, split_add<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(ColumnKernels, column_kernels)
+ROSSBY_TABLE(ColumnKernels, join<T>, split_add<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

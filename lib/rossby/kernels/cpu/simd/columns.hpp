@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -19,8 +19,5 @@ struct ColumnKernels {
   void (*split_add)(Index nodes, Index columns, Index d, T* const* to, const Index* anew, const T* in,
                     Index row_stride);
 };
-
-template <class T>
-const ColumnKernels<T>& column_kernels(Isa isa);
 
 }  // namespace rossby::cpu

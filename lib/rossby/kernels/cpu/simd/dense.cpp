@@ -6,20 +6,20 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-template <class S>
-const DenseKernels<S>& dense_kernels() {
-  using enum DenseSink;
-  static constexpr DenseKernels<S> kernels{
-      Strip<S>::columns,
-      Strip<S>::paired,
-      lanes<Arithmetic<S>>,
-      forward_narrow<S>,
-      forward_wide<S>,
-      {backward<none, S>, backward<accumulate, S>, backward<adam, S>, backward<adam_moment, S>},
-      {sink_rows<none, S>, sink_rows<accumulate, S>, sink_rows<adam, S>, sink_rows<adam_moment, S>}};
-  return kernels;
+namespace {
+using enum DenseSink;
 }
-ROSSBY_INSTANTIATE(DenseKernels, dense_kernels)
-template const DenseKernels<Bf16>& dense_kernels<Bf16>();
+
+#define ROSSBY_DENSE_TABLE(S)                                                                        \
+  ROSSBY_TABLE_OF(                                                                                   \
+      DenseKernels, S, Strip<T>::columns, Strip<T>::paired, lanes<Arithmetic<T>>, forward_narrow<T>, \
+      forward_wide<T>,                                                                               \
+      {backward<none, T>, backward<accumulate, T>, backward<adam, T>, backward<adam_moment, T>},     \
+      {sink_rows<none, T>, sink_rows<accumulate, T>, sink_rows<adam, T>, sink_rows<adam_moment, T>})
+ROSSBY_DENSE_TABLE(float)
+ROSSBY_DENSE_TABLE(Bf16)
+#ifdef ROSSBY_ISA_DOUBLES
+ROSSBY_DENSE_TABLE(double)
+#endif
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -5,6 +5,7 @@
 #include "rossby/base/bf16.hpp"
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/cpu/simd/adam.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -82,8 +83,5 @@ struct DenseKernels {
   /// The sink's part alone: `gradient` (rows, gradient_stride) = G zᵀ, unmasked, for the first rows of `b`.
   void (*sink[4])(DenseBackward<S>& b, const T* gradient, Index gradient_stride);
 };
-
-template <class S>
-const DenseKernels<S>& dense_kernels(Isa isa);
 
 }  // namespace rossby::cpu

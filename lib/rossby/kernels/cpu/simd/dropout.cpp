@@ -127,11 +127,6 @@ void apply_backward(Index size, T* __restrict dx, const T* __restrict dy, const 
 
 }  // namespace
 
-template <class T>
-const DropoutKernels<T>& dropout_kernels() {
-  static constexpr DropoutKernels<T> kernels{draw<T>, apply<T>, apply_backward<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(DropoutKernels, dropout_kernels)
+ROSSBY_TABLE(DropoutKernels, draw<T>, apply<T>, apply_backward<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -18,8 +18,5 @@ struct DropoutKernels {
   /// dx += factor·dy where keep is 1.
   void (*apply_backward)(Index size, T* dx, const T* dy, const std::uint8_t* keep, T factor);
 };
-
-template <class T>
-const DropoutKernels<T>& dropout_kernels(Isa isa);
 
 }  // namespace rossby::cpu

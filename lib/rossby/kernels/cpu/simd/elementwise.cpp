@@ -100,13 +100,8 @@ void clamp_unit(Index size, T* y, const T* x) {
 
 }  // namespace
 
-template <class T>
-const ElementwiseKernels<T>& elementwise_kernels() {
-  static constexpr ElementwiseKernels<T> kernels{
-      tanh<T>, sigmoid<T>, relu<T>,       tanh_backward<T>, sigmoid_backward<T>,    relu_backward<T>,
-      add<T>,  scale<T>,   accumulate<T>, multiply<T>,      multiply_accumulate<T>, clamp_unit<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(ElementwiseKernels, elementwise_kernels)
+ROSSBY_TABLE(ElementwiseKernels, tanh<T>, sigmoid<T>, relu<T>, tanh_backward<T>, sigmoid_backward<T>,
+             relu_backward<T>, add<T>, scale<T>, accumulate<T>, multiply<T>, multiply_accumulate<T>,
+             clamp_unit<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -25,8 +25,5 @@ struct ElementwiseKernels {
   void (*multiply_accumulate)(Index size, T* y, const T* a, const T* b);
   void (*clamp_unit)(Index size, T* y, const T* x);
 };
-
-template <class T>
-const ElementwiseKernels<T>& elementwise_kernels(Isa isa);
 
 }  // namespace rossby::cpu

@@ -93,11 +93,6 @@ void output_backward(Index size, T* da_u, T* da_c, T* dh, const T* dy, const T* 
 
 }  // namespace
 
-template <class T>
-const GruKernels<T>& gru_kernels() {
-  static constexpr GruKernels<T> kernels{reset<T>, reset_backward<T>, output<T>, output_backward<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(GruKernels, gru_kernels)
+ROSSBY_TABLE(GruKernels, reset<T>, reset_backward<T>, output<T>, output_backward<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

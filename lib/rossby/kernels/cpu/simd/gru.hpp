@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -18,8 +18,5 @@ struct GruKernels {
   void (*output_backward)(Index size, T* da_u, T* da_c, T* dh, const T* dy, const T* u, const T* c,
                           const T* h);
 };
-
-template <class T>
-const GruKernels<T>& gru_kernels(Isa isa);
 
 }  // namespace rossby::cpu

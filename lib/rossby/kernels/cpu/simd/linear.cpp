@@ -75,11 +75,6 @@ void outer_rows(Index rows, Index in, Index out, const T* x, const T* dy, T* dw,
 
 }  // namespace
 
-template <class T>
-const NarrowLinearKernels<T>& narrow_linear_kernels() {
-  static constexpr NarrowLinearKernels<T> kernels{multiply_rows<T>, outer_rows<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(NarrowLinearKernels, narrow_linear_kernels)
+ROSSBY_TABLE(NarrowLinearKernels, multiply_rows<T>, outer_rows<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

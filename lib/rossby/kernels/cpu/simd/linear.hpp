@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -19,8 +19,5 @@ struct NarrowLinearKernels {
   void (*outer)(Index rows, Index in, Index out, const T* x, const T* dy, T* dw, Index input_stride,
                 Index output_stride);
 };
-
-template <class T>
-const NarrowLinearKernels<T>& narrow_linear_kernels(Isa isa);
 
 }  // namespace rossby::cpu

@@ -173,22 +173,9 @@ void clamp_backward(Index size, T* dm, const T* m, T step) {
 
 }  // namespace
 
-template <class T>
-const LossKernels<T>& loss_kernels() {
-  static constexpr LossKernels<T> kernels{masked_squared_sum<T>,
-                                          masked_absolute_sum<T>,
-                                          masked_squared_backward<T>,
-                                          masked_absolute_backward<T>,
-                                          masked_squared_gradient<T>,
-                                          squared_difference_sum<T>,
-                                          squared_difference_gradients<T>,
-                                          sum_of_squares<T>,
-                                          dot<T>,
-                                          sum_of_nothing<T>,
-                                          clamp_sum<T>,
-                                          clamp_backward<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(LossKernels, loss_kernels)
+ROSSBY_TABLE(LossKernels, masked_squared_sum<T>, masked_absolute_sum<T>, masked_squared_backward<T>,
+             masked_absolute_backward<T>, masked_squared_gradient<T>, squared_difference_sum<T>,
+             squared_difference_gradients<T>, sum_of_squares<T>, dot<T>, sum_of_nothing<T>, clamp_sum<T>,
+             clamp_backward<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

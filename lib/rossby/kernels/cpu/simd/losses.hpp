@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -30,8 +30,5 @@ struct LossKernels {
   double (*clamp_sum)(Index size, const T* m);
   void (*clamp_backward)(Index size, T* dm, const T* m, T step);
 };
-
-template <class T>
-const LossKernels<T>& loss_kernels(Isa isa);
 
 }  // namespace rossby::cpu

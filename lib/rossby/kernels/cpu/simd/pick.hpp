@@ -2,46 +2,29 @@
 
 #include "rossby/kernels/isa.hpp"
 
-/// Declares NAME<T>() of every instruction set of this build and defines rossby::cpu::NAME<T>(Isa), which
-/// picks; doubles are always computed by the portable set.
-#ifdef ROSSBY_X86_SETS
-#define ROSSBY_PICK(TYPE, NAME)                            \
-  namespace rossby::cpu {                                  \
-  namespace portable {                                     \
-  template <class T>                                       \
-  const TYPE<T>& NAME();                                   \
-  }                                                        \
-  namespace avx2 {                                         \
-  template <class T>                                       \
-  const TYPE<T>& NAME();                                   \
-  }                                                        \
-  namespace avx512 {                                       \
-  template <class T>                                       \
-  const TYPE<T>& NAME();                                   \
-  }                                                        \
-  template <class T>                                       \
-  const TYPE<T>& NAME(Isa isa) {                           \
-    if constexpr (isa_of<T>(Isa::avx512) == Isa::avx512) { \
-      if (isa == Isa::avx512) return avx512::NAME<T>();    \
-      if (isa == Isa::avx2) return avx2::NAME<T>();        \
-    }                                                      \
-    return portable::NAME<T>();                            \
-  }                                                        \
-  template const TYPE<float>& NAME<float>(Isa);            \
-  template const TYPE<double>& NAME<double>(Isa);          \
+namespace rossby::cpu {
+
+// Each set's functions of a table K, from the sources of this folder (ROSSBY_TABLE in vec.hpp).
+#define ROSSBY_DECLARE_TABLES(ISA) \
+  namespace ISA {                  \
+  template <class K>               \
+  const K& table();                \
   }
-#else
-#define ROSSBY_PICK(TYPE, NAME)                   \
-  namespace rossby::cpu {                         \
-  namespace portable {                            \
-  template <class T>                              \
-  const TYPE<T>& NAME();                          \
-  }                                               \
-  template <class T>                              \
-  const TYPE<T>& NAME(Isa) {                      \
-    return portable::NAME<T>();                   \
-  }                                               \
-  template const TYPE<float>& NAME<float>(Isa);   \
-  template const TYPE<double>& NAME<double>(Isa); \
+ROSSBY_DECLARE_TABLES(portable)
+ROSSBY_DECLARE_TABLES(avx2)
+ROSSBY_DECLARE_TABLES(avx512)
+ROSSBY_DECLARE_TABLES(avx512_bf16)
+
+/// The functions that table K lists of an instruction set; doubles are always computed by the portable one.
+template <template <class> class K, class T>
+const K<T>& kernels_of(Isa isa) {
+#if defined(__x86_64__)
+  if constexpr (isa_of<T>(Isa::avx512) == Isa::avx512) {
+    if (isa == Isa::avx512) return avx512::table<K<T>>();
+    if (isa == Isa::avx2) return avx2::table<K<T>>();
   }
 #endif
+  return portable::table<K<T>>();
+}
+
+}  // namespace rossby::cpu

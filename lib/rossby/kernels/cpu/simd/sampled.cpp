@@ -192,12 +192,6 @@ void backward(const SampledRow<T>& r) {
 
 }  // namespace
 
-template <class T>
-const SampledKernels<T>& sampled_kernels() {
-  static constexpr SampledKernels<T> kernels{side_by_side * lanes<T>, to_planes<T>, add_planes<T>, forward<T>,
-                                             backward<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(SampledKernels, sampled_kernels)
+ROSSBY_TABLE(SampledKernels, side_by_side* lanes<T>, to_planes<T>, add_planes<T>, forward<T>, backward<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -37,8 +37,5 @@ struct SampledKernels {
   void (*forward)(const SampledRow<T>&);
   void (*backward)(const SampledRow<T>&);
 };
-
-template <class T>
-const SampledKernels<T>& sampled_kernels(Isa isa);
 
 }  // namespace rossby::cpu

@@ -318,12 +318,7 @@ void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride
 
 }  // namespace
 
-template <class T>
-const SparseKernels<T>& sparse_kernels() {
-  static constexpr SparseKernels<T> kernels{shared_size<T>, group_size<T>, prepare<T>, forward<T>,
-                                            clear<T>,       backward<T>,   collect<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(SparseKernels, sparse_kernels)
+ROSSBY_TABLE(SparseKernels, shared_size<T>, group_size<T>, prepare<T>, forward<T>, clear<T>, backward<T>,
+             collect<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -71,8 +71,5 @@ struct SparseKernels {
   void (*collect)(const SparseLayer<T>&, const T* group, T* da, Index da_stride, T* dself, Index dself_stride,
                   T* dbias);
 };
-
-template <class T>
-const SparseKernels<T>& sparse_kernels(Isa isa);
 
 }  // namespace rossby::cpu

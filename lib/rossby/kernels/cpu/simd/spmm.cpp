@@ -63,11 +63,6 @@ void gather(Index cols, Index channels, T* y, Index y_stride, const ListedRows<T
 
 }  // namespace
 
-template <class T>
-const SpmmKernels<T>& spmm_kernels() {
-  static constexpr SpmmKernels<T> kernels{gather<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(SpmmKernels, spmm_kernels)
+ROSSBY_TABLE(SpmmKernels, gather<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

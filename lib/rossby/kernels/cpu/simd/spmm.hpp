@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -35,8 +35,5 @@ struct SpmmKernels {
   void (*gather)(Index cols, Index channels, T* y, Index y_stride, const ListedRows<T>& rows, T alpha,
                  const T* base, Index base_stride, T share);
 };
-
-template <class T>
-const SpmmKernels<T>& spmm_kernels(Isa isa);
 
 }  // namespace rossby::cpu

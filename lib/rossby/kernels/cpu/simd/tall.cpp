@@ -153,11 +153,6 @@ void multiply(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index
 
 }  // namespace
 
-template <class T>
-const TallKernels<T>& tall_kernels() {
-  static constexpr TallKernels<T> kernels{multiply<T>};
-  return kernels;
-}
-ROSSBY_INSTANTIATE(TallKernels, tall_kernels)
+ROSSBY_TABLE(TallKernels, multiply<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
-#include "rossby/kernels/isa.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
 
 namespace rossby::cpu {
 
@@ -21,8 +21,5 @@ struct TallKernels {
   /// summed in the order of k, whatever m.
   void (*multiply)(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index stride, bool add);
 };
-
-template <class T>
-const TallKernels<T>& tall_kernels(Isa isa);
 
 }  // namespace rossby::cpu

@@ -15,13 +15,20 @@
 #error "lib/rossby/kernels/CMakeLists.txt compiles the sources of this folder once for each of ISA_SETS"
 #endif
 
-/// Instantiates the table TYPE<T> that NAME<T>() returns. Only the portable set has doubles (rossby::isa_of).
+/// Defines TABLE<T> of this set by its functions. Only the portable set has doubles (rossby::isa_of).
+#define ROSSBY_TABLE_OF(TABLE, SCALAR, ...)           \
+  template <>                                         \
+  const TABLE<SCALAR>& table<TABLE<SCALAR>>() {       \
+    using T = SCALAR;                                 \
+    static constexpr TABLE<T> functions{__VA_ARGS__}; \
+    return functions;                                 \
+  }
 #ifdef ROSSBY_ISA_DOUBLES
-#define ROSSBY_INSTANTIATE(TYPE, NAME)       \
-  template const TYPE<float>& NAME<float>(); \
-  template const TYPE<double>& NAME<double>();
+#define ROSSBY_TABLE(TABLE, ...)             \
+  ROSSBY_TABLE_OF(TABLE, float, __VA_ARGS__) \
+  ROSSBY_TABLE_OF(TABLE, double, __VA_ARGS__)
 #else
-#define ROSSBY_INSTANTIATE(TYPE, NAME) template const TYPE<float>& NAME<float>();
+#define ROSSBY_TABLE(TABLE, ...) ROSSBY_TABLE_OF(TABLE, float, __VA_ARGS__)
 #endif
 
 #define ROSSBY_INLINE inline __attribute__((always_inline))
