@@ -24,6 +24,7 @@ inline constexpr Index most_diffused_rows = 512;
   return block.relations > 0 && block.ghosts == 0 && block.rows <= most_diffused_rows;
 }
 
+/// Throws BugError unless z holds the terms of x, and a device can compute them at once.
 template <class A, class B, class T>
 void check_diffusion(const Exec& exec, const NodeView<A>& z, const SparseMatrix<T>& s,
                      const DiffusionSteps& steps, const NodeView<B>& x) {

@@ -44,8 +44,8 @@ struct MaskedError {
   }
 };
 
-// *sum is added to at once by the host's kernels, by a device's when it settles (Device::settle): it stays in
-// place until then. The forms that return a sum wait for it.
+// *sum is added to at once by the host's kernels, by a device's when it settles (settle in exec.hpp): it
+// stays in place until then.
 
 /// *sum += Σ kind.value(prediction − target) over observed entries.
 template <class T>

@@ -26,6 +26,7 @@ struct AdamStep {
                      // alone would have changed, by beta2^missed
 };
 
+/// Throws BugError unless all arrays fit the parameter, and the step its moments.
 template <class T>
 void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
                    const AdamStep& step) {

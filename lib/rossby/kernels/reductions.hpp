@@ -21,13 +21,6 @@ template <class T>
   return dispatch<first_non_finite<T>>(exec, x);
 }
 
-/// y = clamp(m, 0, 1): effective relation weights. y may be m. NaN stays NaN.
-template <class T>
-void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
-  require(y.size() == m.size(), shapes_differ);
-  dispatch<clamp_unit<T>>(exec, y, m);
-}
-
 /// *sum += Σ clamp(m, 0, 1): their l1 norm.
 template <class T>
 void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {

@@ -52,6 +52,7 @@ Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, I
   return dispatch<relate_sparse_workspace<T>>(exec, relate, cols, channels);
 }
 
+/// Throws BugError unless the identity's block goes with the relations'.
 template <class T>
 void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& relate) {
   require(!identity.a.data || (identity.a.rows == relate.a.rows &&

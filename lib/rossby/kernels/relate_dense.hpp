@@ -99,6 +99,7 @@ Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Ind
   return dispatch<relate_dense_workspace<T>>(exec, relate, cols, channels);
 }
 
+/// Throws BugError unless node data and weights of a layer fit together.
 template <class T>
 void check_layer(NodeView<const T> h, MatrixView<const T> a, int relations, NodeView<const T> z) {
   require(h.packed() && z.packed(), "relate: node data must be packed");

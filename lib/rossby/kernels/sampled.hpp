@@ -62,6 +62,7 @@ Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, In
   return is_of_host(exec) ? Implementation<sampled_dense_workspace<T>>::cpu()(exec, relate, d, samples) : 0;
 }
 
+/// Throws BugError unless `work` is enough for the samples.
 template <class T>
 void check_work(const Exec& exec, const DenseRelate<T>& relate, std::span<const Sample> samples,
                 const SampledWork<T>& work, Index d) {

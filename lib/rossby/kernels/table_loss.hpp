@@ -35,6 +35,7 @@ inline constexpr Index most_table_loss_width = 2048;
 /// Weights of a decoder.
 inline constexpr Index most_decoder_weights = 1024;
 
+/// Throws BugError unless all times lie in their tables.
 template <class T>
 void check_columns(const TableGradient<T>& dz, const TableColumns<T>& z) {
   require(all_within(z.times, z.steps), "times lie inside the table");

@@ -394,7 +394,6 @@ std::vector<Case<T>> vector_cases() {
                      const auto m = rig.vector(size(s), -1, 2);
                      rig.result(sum_of(exec, [&](double* sum) { clamp_l1_sum(exec, read(m), sum); }));
                      clamp_l1_backward(exec, rig.vector(size(s)), read(m), 0.9);
-                     clamp_unit(exec, rig.vector(size(s)), read(m));
                    }});
   for (const bool decoupled : {false, true})
     for (const bool first_moment : {false, true})

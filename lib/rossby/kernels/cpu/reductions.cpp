@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "rossby/kernels/cpu/loops.hpp"
-#include "rossby/kernels/cpu/simd/elementwise.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 
 namespace rossby::cpu {
@@ -25,13 +24,6 @@ Index first_non_finite(const Exec& exec, std::span<const T> x) {
 }
 
 template <class T>
-void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
-  const auto f = kernels_of<ElementwiseKernels, T>(exec.isa).clamp_unit;
-  for_each_piece(exec, std::ssize(m), flat_piece, std::ssize(m),
-                 [&](Index first, Index last) { f(last - first, y.data() + first, m.data() + first); });
-}
-
-template <class T>
 void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
   *sum += reduce_span(exec, std::ssize(m), kernels_of<LossKernels, T>(exec.isa).clamp_sum, m.data());
 }
@@ -47,4 +39,4 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
 
 }  // namespace rossby::cpu
 
-ROSSBY_IMPLEMENT(cpu, sum_of_squares, first_non_finite, clamp_unit, clamp_l1_sum, clamp_l1_backward)
+ROSSBY_IMPLEMENT(cpu, sum_of_squares, first_non_finite, clamp_l1_sum, clamp_l1_backward)

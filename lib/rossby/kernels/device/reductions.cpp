@@ -42,15 +42,6 @@ Index first_non_finite(const Exec& exec, std::span<const T> x) {
 }
 
 template <class T>
-void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
-  T* to = y.data();
-  const T* from = m.data();
-  for_each(exec, std::ssize(m), [=] ROSSBY_ON_DEVICE(Index k) {
-    to[k] = from[k] < T(0) ? T(0) : from[k] > T(1) ? T(1) : from[k];
-  });
-}
-
-template <class T>
 void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
   const T* from = m.data();
   sum_later(
@@ -73,4 +64,4 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
 
 }  // namespace rossby::ROSSBY_DEVICE
 
-ROSSBY_IMPLEMENT_DEVICE(sum_of_squares, first_non_finite, clamp_unit, clamp_l1_sum, clamp_l1_backward)
+ROSSBY_IMPLEMENT_DEVICE(sum_of_squares, first_non_finite, clamp_l1_sum, clamp_l1_backward)

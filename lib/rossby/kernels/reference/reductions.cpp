@@ -19,11 +19,6 @@ Index first_non_finite(const Exec&, std::span<const T> x) {
 }
 
 template <class T>
-void clamp_unit(const Exec&, std::span<T> y, std::span<const T> m) {
-  for (std::size_t k = 0; k < m.size(); ++k) y[k] = m[k] < 0 ? T{0} : m[k] > 1 ? T{1} : m[k];
-}
-
-template <class T>
 void clamp_l1_sum(const Exec&, std::span<const T> m, double* to) {
   double sum = 0;
   for (const T value : m) sum += value < 0 ? 0 : value > 1 ? 1 : value;
@@ -38,4 +33,4 @@ void clamp_l1_backward(const Exec&, std::span<T> dm, std::span<const T> m, doubl
 
 }  // namespace rossby::reference
 
-ROSSBY_IMPLEMENT(reference, sum_of_squares, first_non_finite, clamp_unit, clamp_l1_sum, clamp_l1_backward)
+ROSSBY_IMPLEMENT(reference, sum_of_squares, first_non_finite, clamp_l1_sum, clamp_l1_backward)

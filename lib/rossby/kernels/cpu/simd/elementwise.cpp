@@ -91,17 +91,9 @@ void multiply_accumulate(Index size, T* y, const T* a, const T* b) {
       size, [](V to, V left, V right) { return to + left * right; }, y, a, b);
 }
 
-template <class T>
-void clamp_unit(Index size, T* y, const T* x) {
-  using V = Register<T>;
-  map_registers(
-      size, [](V, V v) { return clamp01(v); }, y, x);
-}
-
 }  // namespace
 
 ROSSBY_TABLE(ElementwiseKernels, tanh<T>, sigmoid<T>, relu<T>, tanh_backward<T>, sigmoid_backward<T>,
-             relu_backward<T>, add<T>, scale<T>, accumulate<T>, multiply<T>, multiply_accumulate<T>,
-             clamp_unit<T>)
+             relu_backward<T>, add<T>, scale<T>, accumulate<T>, multiply<T>, multiply_accumulate<T>)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -17,13 +17,12 @@ struct ElementwiseKernels {
   void (*tanh_backward)(Index size, T* dx, const T* y, const T* dy);
   void (*sigmoid_backward)(Index size, T* dx, const T* y, const T* dy);
   void (*relu_backward)(Index size, T* dx, const T* y, const T* dy);
-  /// y = a + b, y = alpha·x, y += alpha·x, y = a ∘ b, y += a ∘ b, y = clamp(x, 0, 1).
+  /// y = a + b, y = alpha·x, y += alpha·x, y = a ∘ b, y += a ∘ b.
   void (*add)(Index size, T* y, const T* a, const T* b);
   void (*scale)(Index size, T* y, const T* x, T alpha);
   void (*accumulate)(Index size, T* y, const T* x, T alpha);
   void (*multiply)(Index size, T* y, const T* a, const T* b);
   void (*multiply_accumulate)(Index size, T* y, const T* a, const T* b);
-  void (*clamp_unit)(Index size, T* y, const T* x);
 };
 
 }  // namespace rossby::cpu
