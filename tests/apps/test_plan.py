@@ -178,7 +178,7 @@ class Plan(PlanRuns):
         self.assertRegex(result.err, r"begun/plan.json: .*; nowhere/plan.json: cannot be read.* \(the table has the other runs\)\n$")
         out = self.succeed(1, "plan", "--check", "run1", "run2", "--regions").out.splitlines()[1:]
         regions = ["computing", "chunks", "optimiser", "waiting", "other"]
-        self.assertEqual([line[28:].split()[0] for line in out], regions * 3)
+        self.assertEqual([line[28:].split()[0] for line in out], regions * 2)
         for run, lines in (("run1", out[:5]), ("run2", out[5:10])):
             measured, predicted = (self.load(run + "/plan.json", "plan.schema.json")[kind] for kind in ("measured", "predicted"))
             parts = [[float(figure) for figure in line[40:].split()[:2]] for line in lines]

@@ -18,7 +18,7 @@ LOADER.exec_module(predictions)
 
 class Options:
     """Of draws that are looked at and not trained."""
-    rossby, only, ranks, seed, random = ROSSBY, "*", (1,), "a", 40
+    rossby, only, ranks, seed, random, set = ROSSBY, "*", (1,), "a", 40, []
 
 
 class Predictions(unittest.TestCase):
@@ -62,6 +62,24 @@ class Predictions(unittest.TestCase):
         self.assertIn("messages and bytes not exact in 0 of 6 (bar 0)", out)
         self.assertRegex(out, r"\n(met |MISSED) (mean error of [0-9]+ steps|worst of [0-9]+ shorter steps)")
         self.assertRegex(out, r"in the expected interval: [0-6] of 6")
+
+    def test_goes_on(self):
+        arguments = ("--machine", "machine.json", "--only", "demo", "--ranks", "1", "--epochs", "3", "--seconds", "0.001", "--work", "pieces", "--seed", "c")
+        self.assertIn("the same call goes on", self.run_script(*arguments, "--minutes", "0", code=75).stderr)
+        self.assertRegex(self.run_script(*arguments, "--rounds", "1").stdout, r"\| demo \| 1 \|")
+        kept = json.loads((self.folder / "pieces/c.json").read_text(encoding="utf-8"))
+        self.assertEqual(list(kept), ["plan of demo, 1 ranks", "demo, 1 ranks, round 0"])
+        self.assertRegex(self.run_script(*arguments, "--rounds", "1", "--minutes", "0").stdout, r"\| demo \| 1 \|", "nothing is left to train")
+
+    def test_choices(self):
+        out = self.run_script("--machine", "machine.json", "--random", "2", "--seed", "b", "--choose", "--rounds", "1", "--epochs", "3",
+                              "--seconds", "0.001", "--work", "choices").stdout
+        rows = re.findall(r"(?m)^\| (0[01] [^|]*) \| ([0-9]+) \| ([^|]*) \| ([^|]*) \| ([0-9.]+) \|$", out)
+        self.assertEqual(len(rows), 2, out)
+        for _, candidates, chosen, best, slower in rows:
+            self.assertGreaterEqual(int(candidates), 2, "one or two time groups, or two slabs")
+            self.assertEqual(chosen == best, float(slower) == 0, out)
+        self.assertRegex(out, r"\n(met |MISSED) within 5 % of the best in [0-2] of 2")
 
     def test_draws(self):
         found = self.draws()

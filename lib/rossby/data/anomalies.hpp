@@ -26,11 +26,14 @@ namespace rossby {
 void pack_anomalies(const Series& series, std::span<const double> mean, std::span<const Index> steps,
                     Index feature, Index first_row, Index count, std::span<double> out);
 
-/// Calls body(first_row, count) for blocks of at most 512 rows: what keeps double copies small.
+/// What keeps double copies small.
+constexpr Index rows_at_a_time = 512;
+
+/// Calls body(first_row, count) for blocks of at most rows_at_a_time.
 template <class Body>
 void for_row_blocks(Index rows, Body body) {
-  constexpr Index block = 512;
-  for (Index first = 0; first < rows; first += block) body(first, std::min(block, rows - first));
+  for (Index first = 0; first < rows; first += rows_at_a_time)
+    body(first, std::min(rows_at_a_time, rows - first));
 }
 
 /// Scalar products of the anomaly fields of one feature at the given steps, summed over the rows of all

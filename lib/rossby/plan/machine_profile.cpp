@@ -173,40 +173,6 @@ void merge(MachineProfile& into, const MachineProfile& more) {
   into.blas = more.blas;
 }
 
-std::vector<OpSample> medians_of_rounds(const std::vector<std::vector<OpSample>>& rounds) {
-  // What a step does beside the tape makes no value, and costs a little more or less in each round.
-  const auto same = [](const OpSample& a, const OpSample& b) {
-    return a.op == b.op && a.backward == b.backward && a.made == b.made &&
-           (a.made == ValueShape{} || a.cost == b.cost);
-  };
-  std::vector<OpSample> medians;
-  for (const OpSample& call : rounds.front()) {
-    // Calls that differ in the chunks they move alone: the k-th is the k-th.
-    const auto before =
-        std::count_if(rounds.front().data(), &call, [&](const OpSample& other) { return same(other, call); });
-    std::vector<OpSample> of;
-    for (const auto& round : rounds) {
-      auto left = before;
-      for (const OpSample& other : round) {
-        if (!same(other, call) || left-- > 0) continue;
-        of.push_back(other);
-        break;
-      }
-    }
-    std::sort(of.begin(), of.end(),
-              [](const OpSample& a, const OpSample& b) { return a.seconds < b.seconds; });
-    OpSample median = of[of.size() / 2];
-    if (median.seconds + median.host_seconds <= 0) continue;
-    if (median.seconds > 0)
-      median.spread = std::max(median.spread, (of.back().seconds - of.front().seconds) / 2 / median.seconds);
-    std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end(),
-                     [](const OpSample& a, const OpSample& b) { return a.host_seconds < b.host_seconds; });
-    median.host_seconds = of[of.size() / 2].host_seconds;
-    medians.push_back(median);
-  }
-  return medians;
-}
-
 double rate_of(const MachineProfile& profile, const std::string& kind, int ranks) {
   const RateSample* best = nullptr;
   for (const RateSample& rate : profile.rates) {

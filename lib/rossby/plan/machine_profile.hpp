@@ -20,7 +20,7 @@ struct OpSample {
   Cost cost;                // of the call, without messages
   ValueShape made;          // the value that was made last before it (TracedOp)
   double footprint = 0;     // bytes that the step or validation around it touches (TracedOp)
-  double seconds = 0;       // median over repeats, mean over ranks
+  double seconds = 0;       // median over repeats
   double spread = 0;        // half the distance of the quartiles over the median
   bool on_device = false;   // then `seconds` are those of its queue, and `precision` may be tf32 or bf16
   double host_seconds = 0;  // and these are what the host took to enqueue it
@@ -104,11 +104,6 @@ struct MachineProfile {
 /// `more`, of message rounds all sizes from the smallest to the largest of it. Throws UserError where they
 /// are not of one kind of machine: processor, cores, devices.
 void merge(MachineProfile& into, const MachineProfile& more);
-
-/// The median of several rounds of one training, each of them some time after the other: a machine is slow
-/// for seconds at a time. Calls are those of the first round, which others may have met in another order, or
-/// not at all; what took no time is left out.
-[[nodiscard]] std::vector<OpSample> medians_of_rounds(const std::vector<std::vector<OpSample>>& rounds);
 
 /// The rate of the largest working set that was measured under the nearest number of ranks; 0: none.
 [[nodiscard]] double rate_of(const MachineProfile& profile, const std::string& kind, int ranks);

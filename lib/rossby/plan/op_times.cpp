@@ -17,6 +17,7 @@ namespace rossby {
 namespace {
 
 constexpr int terms = 3;
+constexpr int most_sweeps = 5'000;
 constexpr double shortest = 1e-9;   // s, of a call: a model may say 0 of one that costs nothing
 constexpr std::size_t few = 4;      // samples, which do not tell a constant from what grows
 constexpr double same_call = 0.02;  // distance
@@ -31,41 +32,6 @@ using Row = std::array<double, terms>;
 
 Row features(const Cost& cost) {
   return {1, cost.flops, cost.bytes};
-}
-
-/// Least squares over some of the terms (a bit each), by Gauss's elimination of the normal equations; false
-/// where they do not determine all.
-bool solve(const std::array<Row, terms>& normal, const Row& right, unsigned chosen, Row& solution) {
-  std::array<int, terms> of{};
-  int count = 0;
-  for (int k = 0; k < terms; ++k)
-    if (chosen >> k & 1U) of[static_cast<std::size_t>(count++)] = k;
-  std::array<std::array<double, terms + 1>, terms> a{};
-  const auto at = [](auto& array, int i) -> auto& {
-    return array[static_cast<std::size_t>(i)];
-  };
-  for (int i = 0; i < count; ++i) {
-    for (int j = 0; j < count; ++j) at(at(a, i), j) = at(at(normal, at(of, i)), at(of, j));
-    at(at(a, i), count) = at(right, at(of, i));
-  }
-  for (int i = 0; i < count; ++i) {
-    int pivot = i;
-    for (int j = i + 1; j < count; ++j)
-      if (std::abs(at(at(a, j), i)) > std::abs(at(at(a, pivot), i))) pivot = j;
-    std::swap(at(a, i), at(a, pivot));
-    if (std::abs(at(at(a, i), i)) < 1e-12) return false;
-    for (int j = i + 1; j < count; ++j) {
-      const double factor = at(at(a, j), i) / at(at(a, i), i);
-      for (int k = i; k <= count; ++k) at(at(a, j), k) -= factor * at(at(a, i), k);
-    }
-  }
-  solution = {};
-  for (int i = count - 1; i >= 0; --i) {
-    double value = at(at(a, i), count);
-    for (int j = i + 1; j < count; ++j) value -= at(at(a, i), j) * at(solution, at(of, j));
-    at(solution, at(of, i)) = value / at(at(a, i), i);
-  }
-  return true;
 }
 
 double log2_of(double value) {
@@ -146,8 +112,8 @@ std::string without_streams(std::string name) {
 
 }  // namespace
 
-// Three terms at most: every choice of those that are not zero is tried, and the best that is not negative is
-// taken. Terms are scaled so that the normal equations are of one size.
+// Least squares that are not negative, one term after the other until nothing changes. Terms are scaled so
+// that the normal equations are of one size.
 OpModel fit(const std::vector<const OpSample*>& samples) {
   OpModel model;
   if (samples.empty()) return model;
@@ -156,7 +122,7 @@ OpModel fit(const std::vector<const OpSample*>& samples) {
     for (std::size_t k = 0; k < terms; ++k)
       scale[k] = std::max(scale[k], features(sample->cost)[k] / sample->seconds);
   std::array<Row, terms> normal{};
-  Row right{};
+  Row right{}, solution{};
   for (const OpSample* sample : samples) {
     Row row = features(sample->cost);
     for (std::size_t k = 0; k < terms; ++k) row[k] = scale[k] > 0 ? row[k] / sample->seconds / scale[k] : 0;
@@ -165,25 +131,23 @@ OpModel fit(const std::vector<const OpSample*>& samples) {
       for (std::size_t j = 0; j < terms; ++j) normal[i][j] += row[i] * row[j];
     }
   }
-  double best = std::numeric_limits<double>::infinity();
   const bool grows = samples.size() < few && (scale[1] > 0 || scale[2] > 0);
-  for (unsigned chosen = 1; chosen < 1U << terms; ++chosen) {
-    if (grows && (chosen & 1U)) continue;
-    Row solution{};
-    if (!solve(normal, right, chosen, solution)) continue;
-    if (std::any_of(solution.begin(), solution.end(), [](double x) { return x < 0; })) continue;
-    const auto unscaled = [&](std::size_t k) { return scale[k] > 0 ? solution[k] / scale[k] : 0; };
-    OpModel tried{unscaled(0), unscaled(1), unscaled(2), 0};
-    double squares = 0;
-    for (const OpSample* sample : samples) {
-      const double relative = tried.seconds(sample->cost) / sample->seconds - 1;
-      squares += relative * relative;
-      tried.error += std::abs(relative) / static_cast<double>(samples.size());
+  double change = 1;
+  for (int sweep = 0; sweep < most_sweeps && change > 1e-12; ++sweep) {
+    change = 0;
+    for (std::size_t k = grows ? 1 : 0; k < terms; ++k) {
+      if (normal[k][k] <= 0) continue;
+      double rest = right[k];
+      for (std::size_t j = 0; j < terms; ++j) rest -= normal[k][j] * solution[j];
+      const double better = std::max(solution[k] + rest / normal[k][k], 0.0);
+      change = std::max(change, std::abs(better - std::exchange(solution[k], better)));
     }
-    if (squares >= best) continue;
-    best = squares;
-    model = tried;
   }
+  for (std::size_t k = 0; k < terms; ++k) solution[k] = scale[k] > 0 ? solution[k] / scale[k] : 0;
+  model = {solution[0], solution[1], solution[2], 0};
+  for (const OpSample* sample : samples)
+    model.error +=
+        std::abs(model.seconds(sample->cost) / sample->seconds - 1) / static_cast<double>(samples.size());
   return model;
 }
 

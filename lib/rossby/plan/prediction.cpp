@@ -42,17 +42,14 @@ void note(std::vector<std::string>& unmeasured, std::string what) {
 
 /// What a rank's calls take, by region, a step.
 struct RankTimes {
-  double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, transfer = 0,
-         launches = 0, far = 0;
+  Prediction parts;                      // of the step, without stragglers
+  double far = 0;                        // seconds of calls
   double rounds = 0;                     // of messages
   std::map<std::string, double> errors;  // by op: seconds that its calls may be off, all in one direction
-  [[nodiscard]] double computing() const { return forward + backward + optimiser; }
-  [[nodiscard]] double all() const {
-    return computing() + messages + reduction + pipeline + transfer + launches;
-  }
   /// Of the logarithm of all of it but waits for stages: errors of different ops even out.
   [[nodiscard]] double doubt(bool lacks) const {
-    const double waiting = message_doubt * (messages + reduction + transfer), own = all() - pipeline;
+    const double waiting = message_doubt * (parts.messages + parts.reduction + parts.transfer),
+                 own = parts.step() - parts.pipeline;
     double squares = waiting * waiting;
     for (const auto& [op, error] : errors) squares += error * error;
     const double known = own > 0 ? std::sqrt(squares) / own : 0;
@@ -230,7 +227,8 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const StepOps& rank = ranks[r];
     RankTimes of;
-    of.pipeline = waits[r];
+    Prediction& parts = of.parts;
+    parts.pipeline = waits[r];
     double enqueuing = 0;  // seconds of the host
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
     EpochTraffic sent{rank.steps, rank.sent};
@@ -245,17 +243,13 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     ++prediction.sent_ranks;
     for (const TracedOp& op : rank.ops) {
       const double calls = static_cast<double>(op.calls) / steps;
-      if (op.name == "group_reduction" || op.name == "stage_reduction") {
+      if (op.name == "group_reduction" || op.name == "stage_reduction" || op.name == "device_reduction") {
         of.rounds += calls;
-        Place groups = place;
-        groups.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
-        groups.hosts = std::min(place.hosts, groups.ranks);
-        of.reduction += calls * message("allreduce", groups, 1, op.cost.message_bytes);
-        continue;
-      }
-      if (op.name == "device_reduction") {
-        of.rounds += calls;
-        of.reduction += calls * message("allreduce", place, 1, op.cost.message_bytes);
+        Place some = place;
+        if (op.name != "device_reduction")
+          some.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
+        some.hosts = std::min(place.hosts, some.ranks);
+        parts.reduction += calls * message("allreduce", some, 1, op.cost.message_bytes);
         continue;
       }
       if (op.name == "vote") {  // of hosts that run ahead
@@ -264,12 +258,12 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       }
       if (op.name == "reduction") {
         of.rounds += calls;
-        of.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
+        parts.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         // What a rank does to it by itself; the host of a device, while that waits.
         const OpTimes::Answer own = times.seconds(op);
-        of.optimiser += calls * own.seconds;
+        parts.optimiser += calls * own.seconds;
         of.errors[op.name] += calls * own.seconds * own.doubt;
-        if (launches) of.reduction += calls * launches->seconds(op).seconds;
+        if (launches) parts.reduction += calls * launches->seconds(op).seconds;
         continue;
       }
       if (launches) enqueuing += calls * launches->seconds(op).seconds;
@@ -281,21 +275,22 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       if (costs && std::isinf(answer.distance))
         note(answer.known ? prediction.unmeasured : prediction.left_out, op.name);
       const bool backward = op.backward || op.name == "clear_gradients";
-      (op.name == "optimiser" ? of.optimiser : backward ? of.backward : of.forward) += seconds;
-      if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
+      (op.name == "optimiser" ? parts.optimiser : backward ? parts.backward : parts.forward) += seconds;
+      if (!answer.moves) parts.transfer += calls * transfers.waiting(answer.seconds, op.moved);
       if (place.on_device && op.name.find("_updated_on_host") != std::string::npos)
         note(prediction.unmeasured, "updates of streamed relations on the host");
       if (!answer.moves && !transfers.measured()) note(prediction.unmeasured, "chunks of streamed relations");
       if (op.cost.messages > 0) of.rounds += calls;
       if (op.cost.messages > 0)
-        of.messages += calls * message(message_round_of(op), place, op.cost.messages, op.cost.message_bytes);
+        parts.messages +=
+            calls * message(message_round_of(op), place, op.cost.messages, op.cost.message_bytes);
     }
     if (launches)
-      of.launches =
-          std::max(enqueuing - of.computing(), 0.0) + rank.device_waits * profile.device.wait_seconds;
-    if (of.all() > slowest.all()) slowest = of;
-    most_computing = std::max(most_computing, of.computing());
-    computing += of.computing() / static_cast<double>(ranks.size());
+      parts.launches =
+          std::max(enqueuing - parts.computing(), 0.0) + rank.device_waits * profile.device.wait_seconds;
+    most_computing = std::max(most_computing, parts.computing());
+    computing += parts.computing() / static_cast<double>(ranks.size());
+    if (parts.step() > slowest.parts.step()) slowest = std::move(of);
     prediction.epoch_steps = rank.epoch_steps;
     if (place.on_device)
       prediction.device_bytes = std::max(prediction.device_bytes, rank.device_bytes);
@@ -308,18 +303,12 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       }))
     note(prediction.unmeasured, "messages between hosts");
   if (all && computing > 0) prediction.imbalance = most_computing / computing;
-  prediction.forward = slowest.forward;
-  prediction.backward = slowest.backward;
-  prediction.optimiser = slowest.optimiser;
-  prediction.messages = slowest.messages;
-  prediction.reduction = slowest.reduction;
-  prediction.pipeline = slowest.pipeline;
-  prediction.transfer = slowest.transfer;
-  prediction.launches = slowest.launches;
-  prediction.far_share = slowest.computing() > 0 ? slowest.far / slowest.computing() : 0;
+  for (const auto& [name, part] : step_parts) prediction.*part = slowest.parts.*part;
+  computing = prediction.computing();
+  prediction.far_share = computing > 0 ? slowest.far / computing : 0;
   // Ranks wait for each other in every round of messages: the slowest between two of them counts.
-  const double between_rounds = slowest.computing() / std::max(slowest.rounds, 1.0);
-  prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * slowest.computing();
+  const double between_rounds = computing / std::max(slowest.rounds, 1.0);
+  prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * computing;
   if (place.ranks > 1 && place.on_device && !stragglers_of(profile, true) && stragglers_of(profile, false))
     note(prediction.unmeasured, "how far ranks on devices are apart");
   else if (place.ranks > 1 && !stragglers_of(profile, place.on_device))
@@ -348,14 +337,6 @@ nlohmann::ordered_json json_of(const Prediction& p) {
   const auto [low, high] = interval_of(p.step(), p.doubt);
   nlohmann::ordered_json json{{"step_seconds", p.step()},
                               {"step_interval", {low, high}},
-                              {"forward", p.forward},
-                              {"backward", p.backward},
-                              {"optimiser", p.optimiser},
-                              {"messages", p.messages},
-                              {"reduction", p.reduction},
-                              {"pipeline", p.pipeline},
-                              {"transfer", p.transfer},
-                              {"straggler", p.straggler},
                               {"imbalance", p.imbalance},
                               {"epoch_steps", p.epoch_steps},
                               {"sent", std::move(sent)},
@@ -370,10 +351,9 @@ nlohmann::ordered_json json_of(const Prediction& p) {
   }
   if (p.validation_far_share > 0) json["validation_far_share"] = p.validation_far_share;
   if (!p.left_out.empty()) json["left_out"] = p.left_out;
-  if (p.device_bytes > 0) {
-    json["launches"] = p.launches;
-    json["device_bytes"] = p.device_bytes;
-  }
+  if (p.device_bytes > 0) json["device_bytes"] = p.device_bytes;
+  for (const auto& [name, part] : step_parts)
+    if (part != &Prediction::launches || p.device_bytes > 0) json[name] = p.*part;
   return json;
 }
 

@@ -55,10 +55,19 @@ struct Prediction {
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   std::vector<std::string> left_out;    // messages between ranks, how far these are apart, and ops without a
                                         // rate, never measured: they are taken to take no time
+  [[nodiscard]] double computing() const { return forward + backward + optimiser; }
   [[nodiscard]] double step() const {
-    return forward + backward + optimiser + messages + reduction + pipeline + transfer + launches + straggler;
+    return computing() + messages + reduction + pipeline + transfer + launches + straggler;
   }
 };
+
+/// What a step's time is made of, by the names in files.
+inline constexpr std::pair<const char*, double Prediction::*> step_parts[] = {
+    {"forward", &Prediction::forward},     {"backward", &Prediction::backward},
+    {"optimiser", &Prediction::optimiser}, {"messages", &Prediction::messages},
+    {"reduction", &Prediction::reduction}, {"pipeline", &Prediction::pipeline},
+    {"transfer", &Prediction::transfer},   {"launches", &Prediction::launches},
+    {"straggler", &Prediction::straggler}};
 
 /// Nine measurements of ten are expected between these, of what is predicted to take `seconds`.
 [[nodiscard]] std::pair<double, double> interval_of(double seconds, double doubt);

@@ -76,12 +76,12 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   AsynchronousPlan found;
   const Prediction& p = plan.interpolated;
   const Place& place = plan.place;
-  found.windows = static_cast<double>(plan.batch) / plan.time_groups;
+  found.windows = static_cast<double>(plan.batch) / plan.place.time_groups;
   found.update_seconds = p.reduction + p.optimiser + seconds_of_looks +
                          message_seconds(profile, "allreduce", place, 1, header_bytes);
   found.worker_seconds = p.forward + p.backward + p.messages;
-  const std::vector<double> sleeps = sleeps_of(plan.time_groups);
-  const double sleep = std::accumulate(sleeps.begin(), sleeps.end(), 0.0) / plan.time_groups;
+  const std::vector<double> sleeps = sleeps_of(plan.place.time_groups);
+  const double sleep = std::accumulate(sleeps.begin(), sleeps.end(), 0.0) / plan.place.time_groups;
   // Without a core of its own an update takes its arithmetic from the worker, if that does not sleep.
   if (place.ranks_on_host() * place.threads >= profile.cores)
     found.worker_seconds += p.optimiser * std::min(1.0, found.worker_seconds / found.update_seconds) *
@@ -100,8 +100,8 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   found.worker_seconds += sleep;
   question.update_seconds = spread(found.update_seconds, varies);
   constexpr Index most = 200'000;
-  found.statistics =
-      plan.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question) : asynchronous_law(question);
+  found.statistics = plan.place.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question)
+                                                                    : asynchronous_law(question);
   return found;
 }
 

@@ -1,24 +1,18 @@
 #include "rossby/run/balance.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rossby {
 
-double RowTimes::entry_cost() const {
-  constexpr double least = 1e-6, most = 1e6;
-  return row > 0 ? std::clamp(entry / row, least, most) : most;
-}
-
-std::vector<RowTimes> fit_row_times(
-    const MeasuredMachine& machine, const Job& job,
-    const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
+double predict_entry_cost(const MeasuredMachine& machine, const Job& job,
+                          const std::function<Config(const std::vector<std::string>& settings)>& load,
+                          WholeGraph& whole) {
   const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1", "parallel.stages=1",
                               "parallel.stage_layers=[]"});
   const std::vector<Index>& entries = whole.node_entries(config);
   if (entries.empty() ||
       std::all_of(entries.begin(), entries.end(), [&](Index count) { return count == entries.front(); }))
-    return {};
+    return 0;
   std::vector<OpSample> samples;
   for (const int parts : {8, 16}) {
     const RowPartition blocks = RowPartition::blocks(std::ssize(entries), parts);
@@ -37,8 +31,9 @@ std::vector<RowTimes> fit_row_times(
   for (const OpSample& sample : samples) pointers.push_back(&sample);
   const OpModel model = fit(pointers);
   // Times that only one of the two explains say nothing of how they weigh.
-  if (model.per_flop <= 0 || model.per_byte <= 0) return {};
-  return {{model.constant, model.per_flop, model.per_byte, model.error}};
+  if (model.per_flop <= 0 || model.per_byte <= 0) return 0;
+  constexpr double least = 1e-6, most = 1e6;
+  return std::clamp(model.per_byte / model.per_flop, least, most);
 }
 
 }  // namespace rossby

@@ -70,22 +70,17 @@ void write_series(const CalibrationCase& of, const std::string& path) {
 }
 
 template <class T>
-TimedOps time_training(const Communicator& together, const Config& config, double seconds) {
-  const auto run = make_run<T>(alone_on_host(together), config, Purpose::training);
-  const auto task = run->make_task();
+TimedOps time_steps(const Communicator& together, const Communicator& own, const Config& config,
+                    double seconds, Purpose purpose, WholeGraph* whole) {
+  const auto run = agree(together, [&] { return make_run<T>(own, config, purpose, whole); });
+  const auto task = agree(together, [&] { return run->make_task(); });
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  const double clip = config.optimiser.clip;
-  return time_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), seconds, [&](bool mine) {
-    MpiReducer reducer(together);
-    double wanted = mine ? 1 : 0;
-    reducer.max(std::span<double>(&wanted, 1));
-    return wanted > 0;
-  });
-}
-
-TimedOps time_any(const Communicator& together, const Config& config, double seconds) {
-  return config.model.precision == "double" ? time_training<double>(together, config, seconds)
-                                            : time_training<float>(together, config, seconds);
+  return time_ops<T>(*task, optimiser, run->reducer(), config.optimiser.clip, run->training_exec(), seconds,
+                     [&](bool mine) {
+                       double wanted = mine ? 1 : 0;
+                       MpiReducer(together).max(std::span<double>(&wanted, 1));
+                       return wanted > 0;
+                     });
 }
 
 /// Σ over steps of the slowest rank's time, and of the ranks' mean.
@@ -124,55 +119,6 @@ std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
   return all;
 }
 
-/// The ranks' mean of each op that all of them have come to.
-void add_samples(const Communicator& comm, const std::vector<TracedOp>& ops,
-                 const std::vector<double>& spread, const Config& config, int ranks, int threads,
-                 std::vector<OpSample>& samples) {
-  const bool on_device = config.parallel.device != "cpu";
-  const std::string precision = precision_of(config, on_device);
-  MpiReducer reducer(comm);
-  // All have met the same calls in the same order, but for such as some had no time to come to.
-  double count = -static_cast<double>(ops.size());
-  reducer.max(std::span<double>(&count, 1));
-  for (std::size_t o = 0; o < static_cast<std::size_t>(-count); ++o) {
-    const TracedOp& op = ops[o];
-    // What ranks measure of different calls has no mean.
-    double same[] = {static_cast<double>(op.made.rows), static_cast<double>(op.made.cols * op.made.channels),
-                     static_cast<double>(std::hash<std::string>()(op.name) >> 16)};
-    const std::vector<double> mine(std::begin(same), std::end(same));
-    reducer.max(same);
-    const bool differs = !std::equal(mine.begin(), mine.end(), std::begin(same));
-    double any = differs ? 1 : 0;
-    reducer.max(std::span<double>(&any, 1));
-    require(any == 0, "ranks meet the same calls in the same order");
-    const auto calls = static_cast<double>(op.calls);
-    double means[] = {op.seconds / calls, spread[o], op.queue_seconds / calls};
-    reducer.sum(means);
-    OpSample& sample = samples.emplace_back();
-    sample.op = op.name;
-    sample.backward = op.backward;
-    sample.precision = precision;
-    sample.ranks = ranks;
-    sample.threads = threads;
-    sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
-    sample.made = op.made;
-    sample.footprint = op.footprint;
-    sample.on_device = on_device;
-    sample.seconds = means[on_device ? 2 : 0] / comm.size();
-    sample.host_seconds = on_device ? means[0] / comm.size() : 0;
-    sample.spread = means[1] / comm.size();
-  }
-}
-
-/// Of steps, then of validations.
-std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
-                                 int ranks, int threads) {
-  std::vector<OpSample> samples;
-  add_samples(comm, timed.steps.ops, timed.spread, config, ranks, threads, samples);
-  add_samples(comm, timed.steps.validation, timed.validation_spread, config, ranks, threads, samples);
-  return samples;
-}
-
 /// A built-in training on data in a file.
 Config config_of(const CalibrationCase& of, const CalibrationOptions& options, const std::string& file) {
   const std::vector<std::string> sets{"data.file=" + file,
@@ -184,13 +130,6 @@ Config config_of(const CalibrationCase& of, const CalibrationOptions& options, c
                                       fmt::format("split.validation={}", of.validated),
                                       "split.test=0"};
   return Config::parse(of.settings, "calibration", sets);
-}
-
-/// Of this rank's own data.
-TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const OwnFile& file,
-                      const Config& config, double seconds) {
-  agree(comm, [&] { write_series(of, file.path()); });
-  return time_any(comm, config, seconds);
 }
 
 /// Two epochs of a training, with nothing timed. Returns the memory that is resident when they are over, in
@@ -282,6 +221,40 @@ Communicator alone_on_host(const Communicator& comm) {
   return Communicator::self(rank_on_host(comm), ranks_on_host(comm));
 }
 
+TimedOps time_training(const Communicator& together, const Communicator& own, const Config& config,
+                       double seconds, Purpose purpose, WholeGraph* whole) {
+  return config.model.precision == "double"
+             ? time_steps<double>(together, own, config, seconds, purpose, whole)
+             : time_steps<float>(together, own, config, seconds, purpose, whole);
+}
+
+std::vector<OpSample> samples_of(const TimedOps& timed, const Config& config, int ranks, int threads) {
+  const bool on_device = config.parallel.device != "cpu";
+  std::vector<OpSample> samples;
+  const auto add = [&](const std::vector<TracedOp>& ops, const std::vector<double>& spread) {
+    for (std::size_t o = 0; o < ops.size(); ++o) {
+      const TracedOp& op = ops[o];
+      const auto calls = static_cast<double>(op.calls);
+      if (op.seconds + op.queue_seconds <= 0) continue;
+      samples.push_back({op.name,
+                         op.backward,
+                         precision_of(config, on_device),
+                         ranks,
+                         threads,
+                         {op.cost.flops, op.cost.bytes, 0, 0},
+                         op.made,
+                         op.footprint,
+                         (on_device ? op.queue_seconds : op.seconds) / calls,
+                         spread[o],
+                         on_device,
+                         on_device ? op.seconds / calls : 0});
+    }
+  };
+  add(timed.steps.ops, timed.spread);
+  add(timed.steps.validation, timed.validation_spread);
+  return samples;
+}
+
 namespace {
 
 /// A plan of a training by measurements of its own ops, as from a machine's file. Returns the bytes of the
@@ -289,7 +262,8 @@ namespace {
 double make_plan(const Communicator& comm, const Config& config, const CalibrationOptions& options,
                  const MachineProfile& profile) {
   MachineProfile measured = profile;
-  measured.ops = samples_of(comm, time_any(comm, config, 0), config, comm.size(), options.threads);
+  measured.ops =
+      samples_of(time_training(comm, alone_on_host(comm), config, 0), config, comm.size(), options.threads);
   const std::string text = json_of(measured).dump();
   MeasuredMachine machine{profile_of(nlohmann::ordered_json::parse(text), "calibration")};
   machine.profile.process_bytes = machine.profile.cut_bytes = 0;
@@ -334,17 +308,19 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
   constexpr int rounds = 3;
   const int ranks = ranks_on_host(comm);
   const std::vector<CalibrationCase> cases = calibration_cases(options.quick);
-  const std::size_t trainings = cases.size() + options.own.size();
-  std::vector<std::vector<std::vector<OpSample>>> samples(trainings);
-  std::vector<Apart> apart(trainings);
-  std::vector<double> quickest(trainings, std::numeric_limits<double>::infinity()), slowest(trainings);
-  const auto keep = [&](std::size_t training, const TimedOps& timed, const Config& config) {
+  struct Round {
+    double seconds = 0;  // a step
+    std::vector<OpSample> samples;
+  };
+  std::vector<std::vector<Round>> trainings(cases.size() + options.own.size());
+  std::vector<Apart> apart(trainings.size());
+  const auto time = [&](std::size_t training, const Config& config, double seconds) {
+    const TimedOps timed = time_training(comm, alone_on_host(comm), config, seconds);
     const std::vector<double>& steps = timed.steps.step_seconds;
-    const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
-    quickest[training] = std::min(quickest[training], mean);
-    slowest[training] = std::max(slowest[training], mean);
     apart[training].add(comm, steps);
-    samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
+    trainings[training].push_back(
+        {std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size()),
+         samples_of(timed, config, ranks, options.threads)});
   };
   const Stopwatch begin;
   auto left = static_cast<double>(rounds * cases.size());
@@ -352,26 +328,30 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     std::size_t training = 0;
     for (const CalibrationCase& of : cases) {
       const OwnFile file(comm, options.folder, ".nc");
-      const Config config = config_of(of, options, file.path());
+      agree(comm, [&] { write_series(of, file.path()); });
       // Data and first steps take as long again.
       const double share = (options.ops_seconds - begin.seconds()) / left-- / 2;
-      const double seconds = std::clamp(share, 0.1 * options.case_seconds, options.case_seconds);
-      keep(training++, measure_case(comm, of, file, config, seconds), config);
+      time(training++, config_of(of, options, file.path()),
+           std::clamp(share, 0.1 * options.case_seconds, options.case_seconds));
     }
-    for (const Config& config : options.own)
-      keep(training++, time_any(comm, config, options.case_seconds), config);
+    for (const Config& config : options.own) time(training++, config, options.case_seconds);
   }
-  for (const auto& of : samples) {
-    const std::vector<OpSample> medians = medians_of_rounds(of);
-    profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
+  std::vector<double> differences;
+  for (std::vector<Round>& of : trainings) {
+    std::sort(of.begin(), of.end(), [](const Round& a, const Round& b) { return a.seconds < b.seconds; });
+    differences.push_back(of.back().seconds / of.front().seconds - 1);
+    for (OpSample& sample : of[rounds / 2].samples) {
+      sample.spread = std::max(sample.spread, differences.back() / 2);
+      profile.ops.push_back(std::move(sample));
+    }
   }
   if (comm.size() > 1)  // one rank waits for nobody
     for (const Apart& of : by_length(apart))
       profile.stragglers.push_back(
           {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.seconds()});
-  for (std::size_t t = 0; t < trainings; ++t) slowest[t] = slowest[t] / quickest[t] - 1;
-  std::sort(slowest.begin(), slowest.end());
-  return slowest[trainings / 2];
+  const auto median = differences.begin() + std::ssize(differences) / 2;
+  std::nth_element(differences.begin(), median, differences.end());
+  return *median;
 }
 
 void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {

@@ -5,6 +5,8 @@
 
 #include "rossby/mpi/environment.hpp"
 #include "rossby/plan/machine_profile.hpp"
+#include "rossby/plan/step_ops.hpp"
+#include "rossby/run/model_run.hpp"
 #include "rossby/train/config.hpp"
 
 namespace rossby {
@@ -22,10 +24,20 @@ struct CalibrationOptions {
   std::vector<Config> own;          // trainings of the user's, measured beside the small ones
 };
 
+/// Times steps of a training on `own`, while all ranks of `together` time theirs. Collective over `together`.
+[[nodiscard]] TimedOps time_training(const Communicator& together, const Communicator& own,
+                                     const Config& config, double seconds,
+                                     Purpose purpose = Purpose::training, WholeGraph* whole = nullptr);
+
+/// What was timed, of steps and of validations, with so many ranks on a host.
+[[nodiscard]] std::vector<OpSample> samples_of(const TimedOps& timed, const Config& config, int ranks,
+                                               int threads);
+
 /// What the steps of small trainings of every model take, by op: each rank trains on its own, all at the same
-/// time. Adds the straggler that they are to each other. Returns by what share steps of a training took
-/// longer in the slowest of its rounds, which are some time apart, than in the quickest: the median over
-/// trainings; on a quiet machine next to nothing. Collective.
+/// time, and the first one's calls count, in the round of median time. Adds the straggler that they are to
+/// each other. Returns by what share steps of a training took longer in the slowest of its rounds, which are
+/// some time apart, than in the quickest: the median over trainings; on a quiet machine next to nothing.
+/// Collective.
 double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
 /// Resident memory of a rank after the first steps of a training that holds next to nothing: libraries, what

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,7 +11,6 @@
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/plan/bends.hpp"
 #include "rossby/run/calibration.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/device_ports.hpp"
@@ -71,58 +69,58 @@ struct Rounds {
   const Arrays& arrays;
   MachineProfile& profile;
 
-  /// Its seconds, the same on all ranks.
-  double add(const char* kind, const Traffic& traffic, const std::function<void()>& round) {
+  void add(const char* kind, const Traffic& traffic, const std::function<void()>& round) {
     const auto [median, spread] = time_round(comm, seconds, [&] {
       round();
       arrays.wait();
     });
     profile.messages.push_back({kind, comm.size(), hosts, static_cast<double>(traffic.messages),
                                 static_cast<double>(traffic.bytes), median, spread, arrays.transport()});
-    return median;
   }
 };
 
-/// Seconds there and back.
-std::vector<double> time_exchange(Rounds& rounds, Exchange& exchange, const char* forward,
-                                  const char* backward, Index cols) {
+void time_exchange(Rounds& rounds, Exchange& exchange, const char* forward, const char* backward,
+                   Index cols) {
   auto owned = rounds.arrays.buffer<float>(exchange.owned() * cols);
   auto ghost = rounds.arrays.buffer<float>(exchange.ghosts() * cols);
   const NodeView<float> mine(owned.data(), exchange.owned(), cols, 1),
       theirs(ghost.data(), exchange.ghosts(), cols, 1);
   const Index row_bytes = cols * static_cast<Index>(sizeof(float));
-  const double there = rounds.add(forward, exchange.gather_cost(row_bytes),
-                                  [&] { exchange.gather(NodeView<const float>(mine), theirs); });
-  const double back = rounds.add(backward, exchange.scatter_cost(row_bytes),
-                                 [&] { exchange.scatter_add(NodeView<const float>(theirs), mine); });
-  return {there, back};
+  rounds.add(forward, exchange.gather_cost(row_bytes),
+             [&] { exchange.gather(NodeView<const float>(mine), theirs); });
+  rounds.add(backward, exchange.scatter_cost(row_bytes),
+             [&] { exchange.scatter_add(NodeView<const float>(theirs), mine); });
 }
 
-/// Of the host's exchange, or of a device's through it. Returns behind which widths the time bends; looks
-/// behind `only` those, where it is given.
-std::set<Index> time_widths(Rounds& rounds, Exchange& exchange, const RowPartition& partition,
-                            const GhostList& ghosts, std::pair<const char*, const char*> kinds, bool quick,
-                            const std::set<Index>* only = nullptr) {
-  const std::set<Index> none;
+/// From `least` to `most`, eight times as many, and halfway between: their time is seldom a straight line.
+std::vector<Index> sizes_between(Index least, Index most) {
+  std::vector<Index> sizes;
+  for (Index size = least; size <= most; size *= 8) {
+    sizes.push_back(size);
+    if (size < most) sizes.push_back(3 * size);
+  }
+  return sizes;
+}
+
+/// Of the host's exchange, or of a device's through it.
+void time_widths(Rounds& rounds, Exchange& exchange, const RowPartition& partition, const GhostList& ghosts,
+                 std::pair<const char*, const char*> kinds, bool quick) {
   const auto time = [&](Exchange& of) {
-    return measure_with_bends(
-        quick ? std::vector<Index>{1, 8} : std::vector<Index>{1, 8, 64, 512, 4096},
-        [&](Index cols) { return time_exchange(rounds, of, kinds.first, kinds.second, cols); },
-        quick ? &none : only);
+    for (const Index cols : quick ? std::vector<Index>{1, 8} : sizes_between(1, 4096))
+      time_exchange(rounds, of, kinds.first, kinds.second, cols);
   };
   const Arrays& arrays = rounds.arrays;
   if (!arrays.device) return time(exchange);
   MpiReducer reducer(rounds.comm);
   DevicePorts ports(rounds.comm, *arrays.device, arrays.exec, arrays.nccl, exchange, reducer, partition,
                     ghosts);
-  return time(ports.exchange());
+  time(ports.exchange());
 }
 
 void time_halos(Rounds& rounds, bool quick) {
   constexpr Index rows = 256;
   const Communicator& comm = rounds.comm;
   const RowPartition partition = RowPartition::blocks(rows * comm.size(), comm.size());
-  std::set<Index> bends;  // found with one message, whose length they hang on
   for (int messages = 1; messages < comm.size() && messages <= 8; messages *= 2) {
     GhostList ghosts;
     for (int other = 0; other < comm.size(); ++other) {
@@ -131,15 +129,13 @@ void time_halos(Rounds& rounds, bool quick) {
       for (Index q = 0; q < rows; ++q) ghosts.push_back(Position{other * rows + q});
     }
     PetscExchange exchange(comm, partition, comm.rank(), ghosts);
-    std::set<Index> found = time_widths(rounds, exchange, partition, ghosts, {"gather", "scatter_add"}, quick,
-                                        messages > 1 ? &bends : nullptr);
-    if (messages == 1) bends = std::move(found);
+    time_widths(rounds, exchange, partition, ghosts, {"gather", "scatter_add"}, quick);
   }
   GhostList others;
   for (int other = 0; other < comm.size(); ++other)
     for (Index q = 0; q < rows && other != comm.rank(); ++q) others.push_back(Position{other * rows + q});
   AllgatherExchange all(comm, partition, comm.rank());
-  (void)time_widths(rounds, all, partition, others, {"allgather", "reduce_scatter"}, quick);
+  time_widths(rounds, all, partition, others, {"allgather", "reduce_scatter"}, quick);
 }
 
 void time_sums(Rounds& rounds, bool quick) {
@@ -147,19 +143,13 @@ void time_sums(Rounds& rounds, bool quick) {
   const Arrays& arrays = rounds.arrays;
   std::optional<DeviceSums> sums;  // of gradients of what all ranks hold
   if (arrays.device) sums.emplace(rounds.comm, *arrays.device, arrays.nccl, reducer);
-  const auto time = [&](Index count) {
+  for (const Index count : quick ? std::vector<Index>{4, 128} : sizes_between(16, 524288)) {
     const auto bytes = count * static_cast<Index>(sums ? sizeof(float) : sizeof(double));
-    if (sums) {
-      auto values = arrays.buffer<float>(count);
-      return rounds.add("allreduce", {1, bytes}, [&] { sums->reducer().sum(values.span()); });
-    }
-    std::vector<double> values(static_cast<std::size_t>(count), 1.0);
-    return rounds.add("allreduce", {1, bytes}, [&] { reducer.sum(values); });
-  };
-  const std::set<Index> none;
-  (void)measure_with_bends(
-      quick ? std::vector<Index>{4, 128} : std::vector<Index>{4, 128, 1024, 8192, 65536, 524288},
-      [&](Index count) { return std::vector{time(count)}; }, quick ? &none : nullptr);
+    auto values = arrays.buffer<float>(sums ? count : 0);
+    std::vector<double> of_host(static_cast<std::size_t>(sums ? 0 : count), 1.0);
+    rounds.add("allreduce", {1, bytes},
+               [&] { sums ? sums->reducer().sum(values.span()) : reducer.sum(of_host); });
+  }
 }
 
 void measure_with(const Communicator& comm, const CalibrationOptions& options, const Arrays& arrays,

@@ -13,6 +13,7 @@
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/run/balance.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/stages.hpp"
@@ -230,19 +231,19 @@ class Planner {
   /// What layers take on this machine. On rank 0, for all.
   const std::vector<double>& layer_seconds() {
     if (!layer_seconds_.empty()) return layer_seconds_;
-    const auto predicted = [&] {
-      const Config& config = base();
-      return predict_layers(*machine_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
+    const Config& config = base();
+    layer_seconds_.resize(static_cast<std::size_t>(layers_for_stages(config)));
+    const auto predict = [&] {
+      if (comm_->rank() == 0)
+        layer_seconds_ =
+            predict_layers(*machine_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
     };
-    if (!space_->ranks.empty()) return layer_seconds_ = predicted();
-    std::string text = agree(*comm_, [&] {
-      std::string bytes;
-      if (comm_->rank() != 0) return bytes;
-      for (const double seconds : predicted()) bytes += fmt::format("{} ", seconds);
-      return bytes;
-    });
-    for (const std::string& part : split(broadcast(*comm_, std::move(text)), ' '))
-      if (!part.empty()) layer_seconds_.push_back(std::stod(part));
+    if (!space_->ranks.empty()) {
+      predict();
+    } else {
+      agree(*comm_, predict);
+      MpiReducer(*comm_).sum(layer_seconds_);
+    }
     return layer_seconds_;
   }
 
@@ -252,8 +253,8 @@ class Planner {
     const Config& config = base();
     if (counts.back() == 1 || asked("parallel.entry_cost") || config.parallel.partition == "blocks") return;
     const auto of_machine = [&]() -> std::string {
-      const auto times = fit_row_times(*machine_, job_of(config, counts.back()), *load_, whole({}));
-      return times.empty() ? "" : fmt::format("parallel.entry_cost={:.6g}", times.front().entry_cost());
+      const double cost = predict_entry_cost(*machine_, job_of(config, counts.back()), *load_, whole({}));
+      return cost > 0 ? fmt::format("parallel.entry_cost={:.6g}", cost) : "";
     };
     balance_ = !space_->ranks.empty()
                    ? of_machine()

@@ -1,7 +1,7 @@
 #include "rossby/run/missing_calls.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,11 +12,9 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/whole_graph.hpp"
+#include "rossby/run/calibration.hpp"
 #include "rossby/run/machine_file.hpp"
-#include "rossby/run/model_run.hpp"
-#include "rossby/run/training_options.hpp"
 
 namespace rossby {
 namespace {
@@ -52,54 +50,21 @@ bool on_any(const Communicator& comm, bool mine) {
   return any > 0;
 }
 
-template <class T>
-TimedOps time_own_steps(const Communicator& comm, const Config& config, double seconds) {
-  std::optional<WholeGraph> whole;
-  const int on_host = ranks_on_host(comm);
-  auto run = agree(comm, [&] {
-    if (comm.size() == 1) return make_run<T>(comm, config, Purpose::timing);
-    whole.emplace(config);
-    return make_run<T>(Communicator::pretended(comm.rank(), comm.size(), on_host), config, Purpose::timing,
-                       &*whole);
-  });
-  const auto task = agree(comm, [&] { return run->make_task(); });
-  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  return time_ops<T>(*task, optimiser, run->step_reducer(), config.optimiser.clip, run->training_exec(),
-                     seconds, [&](bool mine) { return on_any(comm, mine); });
-}
-
-void add_calls(const std::vector<TracedOp>& ops, const std::vector<double>& spread,
-               const std::string& precision, const Place& place, std::vector<OpSample>& samples) {
-  for (std::size_t o = 0; o < ops.size(); ++o) {
-    const TracedOp& op = ops[o];
-    if (op.calls == 0 || op.seconds <= 0) continue;
-    samples.push_back({op.name,
-                       op.backward,
-                       precision,
-                       place.ranks_on_host(),
-                       place.threads,
-                       {op.cost.flops, op.cost.bytes, 0, 0},
-                       op.made,
-                       op.footprint,
-                       op.seconds / static_cast<double>(op.calls),
-                       spread[o]});
-  }
+TimedOps time_own_steps(const Communicator& comm, const Config& config) {
+  if (comm.size() == 1) return time_training(comm, comm, config, step_seconds, Purpose::timing);
+  auto whole = agree(comm, [&] { return std::make_unique<WholeGraph>(config); });
+  return time_training(comm, Communicator::pretended(comm.rank(), comm.size(), ranks_on_host(comm)), config,
+                       step_seconds, Purpose::timing, whole.get());
 }
 
 /// Those of some ranks, on all of them: of many ranks the calls are alike.
 std::vector<OpSample> gathered(const Communicator& comm, MachineProfile mine) {
   constexpr int most = 8;
-  const int each = (comm.size() + most - 1) / most;
-  if (comm.rank() % each != 0) mine.ops.clear();
   if (comm.size() == 1) return std::move(mine.ops);
-  const std::string text = json_of(mine).dump();
-  std::vector<std::byte> letter(text.size());
-  std::memcpy(letter.data(), text.data(), text.size());
   std::vector<OpSample> all;
-  for (const auto& other : MpiMailbox(comm).swap(
-           std::vector<std::vector<std::byte>>(static_cast<std::size_t>(comm.size()), letter))) {
-    const std::string_view json(reinterpret_cast<const char*>(other.data()), other.size());
-    for (OpSample& sample : profile_of(nlohmann::ordered_json::parse(json), "a rank").ops)
+  for (int rank = 0; rank < comm.size(); rank += (comm.size() + most - 1) / most) {
+    const std::string text = broadcast(comm, comm.rank() == rank ? json_of(mine).dump() : "", rank);
+    for (OpSample& sample : profile_of(nlohmann::ordered_json::parse(text), "a rank").ops)
       all.push_back(std::move(sample));
   }
   return all;
@@ -149,11 +114,7 @@ void measure_missing(const Communicator& comm, const Config& config, const Place
       const std::string why = obstacle(here, machine.profile, memory, step, on_demand.seconds);
       if (!why.empty()) user_error("{}", why);
     });
-    const TimedOps timed = config.model.precision == "double"
-                               ? time_own_steps<double>(comm, config, step_seconds)
-                               : time_own_steps<float>(comm, config, step_seconds);
-    add_calls(timed.steps.ops, timed.spread, precision, place, here.ops);
-    add_calls(timed.steps.validation, timed.validation_spread, precision, place, here.ops);
+    here.ops = samples_of(time_own_steps(comm, config), config, place.ranks_on_host(), place.threads);
   } catch (const UserError& error) {  // of all ranks alike
     return not_measured(error.what());
   }

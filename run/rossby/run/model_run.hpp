@@ -102,6 +102,8 @@ class ModelRun {
   [[nodiscard]] virtual Index entries() const = 0;
   /// Memory of the lists that it keeps beside the arrays that a training works on (those a device holds).
   [[nodiscard]] virtual std::size_t list_bytes() const;
+  /// That its start takes for a moment, before steps take memory.
+  [[nodiscard]] virtual std::size_t start_bytes() const { return 0; }
   /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
   /// One a variable of domain().variables(), of the values of the training part on all ranks.

@@ -143,53 +143,28 @@ std::string check_table(const CheckedRuns& of_all) {
 }
 
 std::string region_table(const CheckedRuns& of_all) {
-  const CheckedRuns checked = synchronous_of(of_all);
-  std::string table;
-  const auto& [runs, plans, faults] = checked;
-  struct Region {
-    const char* name;
-    double measured, predicted;
-    double error = 0;  // sum of absolute ones
-    int count = 0;
-  };
-  std::vector<Region> sums{
-      {"computing", 0, 0}, {"chunks", 0, 0}, {"optimiser", 0, 0}, {"waiting", 0, 0}, {"other", 0, 0}};
-  table += fmt::format("{:<28}{:<12}{:>12}{:>12}{:>9}{:>9}\n", "run", "region", "measured ms", "predicted",
-                       "error %", "% step");
-  const auto line = [&table](const std::string& run, const Region& r, double error, double step) {
-    table += fmt::format("{:<28}{:<12}{:>12.4f}{:>12.4f}{:>9}{:>9.1f}\n", run, r.name, 1e3 * r.measured,
-                         1e3 * r.predicted, r.measured > 0 ? fmt::format("{:.1f}", error) : "-",
-                         step > 0 ? 100 * r.measured / step : 0);
-  };
-  double steps = 0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string& run = runs[i];
-    const TrainingPlan& plan = plans[i];
-    const TrainingPlan::Measured& m = plan.measured.front();
-    const Prediction& p = plan.interpolated;
+  const CheckedRuns all = synchronous_of(of_all);
+  std::string table = fmt::format("{:<28}{:<12}{:>12}{:>12}{:>9}{:>9}\n", "run", "region", "measured ms",
+                                  "predicted", "error %", "% step");
+  for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    const TrainingPlan::Measured& m = all.plans[i].measured.front();
+    const Prediction& p = all.plans[i].interpolated;
     // Waiting is part of the others; most of it is in forward, backward and the reduction, that for chunks in
     // forward and backward.
     const double regions = m.forward + m.backward + m.optimiser + m.reduction;
-    const std::vector<Region> of_run{
-        {"computing", std::max(0.0, regions - m.optimiser - m.waiting - m.transfer),
-         p.forward + p.backward + p.launches},
-        {"chunks", m.transfer, p.transfer},
-        {"optimiser", m.optimiser, p.optimiser},
-        {"waiting", m.waiting, waiting_of(p)},
-        {"other", std::max(0.0, m.step - regions), 0}};
-    steps += m.step;
-    for (std::size_t r = 0; r < of_run.size(); ++r) {
-      const double error = error_of(of_run[r].predicted, of_run[r].measured);
-      line(run, of_run[r], error, m.step);
-      sums[r].measured += of_run[r].measured;
-      sums[r].predicted += of_run[r].predicted;
-      if (of_run[r].measured <= 0) continue;
-      sums[r].error += std::abs(error);
-      ++sums[r].count;
-    }
+    const auto line = [&](const char* region, double measured, double predicted) {
+      table += fmt::format("{:<28}{:<12}{:>12.4f}{:>12.4f}{:>9}{:>9.1f}\n", all.runs[i], region,
+                           1e3 * measured, 1e3 * predicted,
+                           measured > 0 ? fmt::format("{:.1f}", error_of(predicted, measured)) : "-",
+                           100 * measured / m.step);
+    };
+    line("computing", std::max(0.0, regions - m.optimiser - m.waiting - m.transfer),
+         p.forward + p.backward + p.launches);
+    line("chunks", m.transfer, p.transfer);
+    line("optimiser", m.optimiser, p.optimiser);
+    line("waiting", m.waiting, waiting_of(p));
+    line("other", std::max(0.0, m.step - regions), 0);
   }
-  const std::string all = fmt::format("{} run{}, mean |error|", runs.size(), runs.size() == 1 ? "" : "s");
-  for (const Region& r : sums) line(all, r, r.count > 0 ? r.error / r.count : 0, steps);
   return table;
 }
 

@@ -19,7 +19,7 @@ struct CheckedRuns {
 
 /// How predictions compare with what was measured: a line a run, then means and worst. Of one run or more.
 [[nodiscard]] std::string check_table(const CheckedRuns& all);
-/// A line a run and region of its step, then the mean errors: what a step misses, it misses there.
+/// A line a run and region of its step: what a step misses, it misses there.
 [[nodiscard]] std::string region_table(const CheckedRuns& checked);
 
 }  // namespace rossby

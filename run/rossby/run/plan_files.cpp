@@ -23,16 +23,8 @@ using Json = nlohmann::ordered_json;
 
 Prediction prediction_of(const Json& json) {
   Prediction p;
-  p.forward = json.at("forward");
-  p.backward = json.at("backward");
-  p.optimiser = json.at("optimiser");
-  p.messages = json.at("messages");
-  p.reduction = json.at("reduction");
-  p.pipeline = json.value("pipeline", 0.0);  // not there in plans of earlier versions
-  p.transfer = json.value("transfer", 0.0);
-  p.launches = json.value("launches", 0.0);
+  for (const auto& [name, part] : step_parts) p.*part = json.value(name, 0.0);
   p.device_bytes = json.value("device_bytes", 0.0);
-  p.straggler = json.at("straggler");
   p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
   p.validation = json.value("validation_seconds", 0.0);
@@ -64,8 +56,8 @@ Json json_of(const TrainingPlan& plan) {
   json["ranks"] = plan.place.ranks;
   json["hosts"] = plan.place.hosts;
   json["threads"] = plan.place.threads;
-  json["time_groups"] = plan.time_groups;
-  json["stages"] = plan.stages;
+  json["time_groups"] = plan.place.time_groups;
+  json["stages"] = plan.place.stages;
   if (!plan.device.empty()) json["device"] = plan.device;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   json["epochs"] = plan.epochs;
@@ -117,13 +109,12 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
       user_error("{}: format {}, this program reads 1", origin, format.dump());
     plan.model = json.at("model");
     plan.nodes = json.at("nodes");
-    plan.time_groups = json.at("time_groups");
-    plan.stages = json.value("stages", 1);
     plan.device = json.value("device", "");
     plan.refused = json.value("refused", "");
     plan.epochs = json.value("epochs", Index{0});
     plan.validations = json.value("validations", Index{0});
-    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
+    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), json.at("time_groups"),
+                  json.value("stages", 1)};
     plan.interpolated = prediction_of(json.at("predicted"));
     if (json.contains("asynchronous")) {
       const Json& asynchronous = json.at("asynchronous");
@@ -181,8 +172,8 @@ std::string text_of(const TrainingPlan& plan) {
   std::string text = fmt::format(
       "{}: {} nodes, {} ranks on {} host{}, {} thread{} each, {} time group{}{}\n", plan.model, plan.nodes,
       plan.place.ranks, plan.place.hosts, plan.place.hosts == 1 ? "" : "s", plan.place.threads,
-      plan.place.threads == 1 ? "" : "s", plan.time_groups, plan.time_groups == 1 ? "" : "s",
-      plan.stages > 1 ? fmt::format(", {} stages", plan.stages) : "");
+      plan.place.threads == 1 ? "" : "s", plan.place.time_groups, plan.place.time_groups == 1 ? "" : "s",
+      plan.place.stages > 1 ? fmt::format(", {} stages", plan.place.stages) : "");
   if (!plan.device.empty()) text += fmt::format("each rank on a device: {}\n", plan.device);
   const auto line = [&](const char* name, double seconds) {
     text += fmt::format("  {:<22}{:>12.4f} ms{:>8.1f} %\n", name, 1e3 * seconds,
@@ -193,7 +184,7 @@ std::string text_of(const TrainingPlan& plan) {
   line("optimiser", p.optimiser);
   line("messages", p.messages);
   line("sum over ranks", p.reduction);
-  if (plan.stages > 1) line("waits for stages", p.pipeline);
+  if (plan.place.stages > 1) line("waits for stages", p.pipeline);
   if (p.transfer > 0) line("waits for chunks", p.transfer);
   if (!plan.device.empty()) line("launches, waits for it", p.launches);
   line("slowest rank", p.straggler);

@@ -9,7 +9,8 @@
 #include <optional>
 #include <sstream>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -47,7 +48,9 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops
     if (parameter->stream) ops.streamed_bytes += parameter->stream->array_bytes();
   ops.list_bytes = static_cast<double>(bytes);
   ops.cuts_graph = run.domain().cut_graph;
-  ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later + copying));
+  ops.array_bytes =
+      std::max({ops.array_bytes, ops.settled_bytes + static_cast<double>(later + copying),
+                ops.array_bytes - ops.activation_bytes + static_cast<double>(run.start_bytes())});
 }
 
 /// How often a training validates: after every so many epochs, and after the last one.
@@ -69,8 +72,8 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
                    Index epochs) {
   const auto run = make_run<T>(comm, config, Purpose::tracing, whole);
   plan.nodes = run->domain().nodes();
-  plan.time_groups = run->grid().groups();
-  plan.stages = run->grid().stages();
+  plan.place.time_groups = run->grid().groups();
+  plan.place.stages = run->grid().stages();
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   const double clip = config.optimiser.clip;
@@ -134,20 +137,15 @@ std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<Epoch
 
 /// The lines of all ranks, each once, on all of them: whether a plan fits has to be the same everywhere.
 std::vector<std::string> union_of(const Communicator& comm, const std::vector<std::string>& mine) {
-  std::string text;
-  for (const std::string& line : mine) text += line + "\n";
+  const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
   // Mostly they are the same on all ranks: then their hashes say so. 52 bits of one are exact as a double.
   const auto hash = static_cast<double>(std::hash<std::string>{}(text) >> 12);
   double bounds[] = {hash, -hash};
   MpiReducer(comm).max(bounds);
   if (bounds[0] == -bounds[1]) return mine;
-  std::vector<std::byte> letter(text.size());
-  if (!text.empty()) std::memcpy(letter.data(), text.data(), text.size());
-  const auto letters = MpiMailbox(comm).swap(
-      std::vector<std::vector<std::byte>>(static_cast<std::size_t>(comm.size()), letter));
   std::vector<std::string> all;
-  for (const auto& of_rank : letters) {
-    std::istringstream lines(std::string(reinterpret_cast<const char*>(of_rank.data()), of_rank.size()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    std::istringstream lines(broadcast(comm, text, rank));
     for (std::string line; std::getline(lines, line);)
       if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(line);
   }
@@ -158,53 +156,37 @@ std::vector<std::string> union_of(const Communicator& comm, const std::vector<st
 Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
   const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
-  const double computing = mine.forward + mine.backward + mine.optimiser;
   double most[] = {own,
+                   mine.validation,
+                   mine.computing(),
                    mine.memory_bytes,
-                   computing,
                    mine.device_bytes,
-                   static_cast<double>(mine.epoch_steps),
-                   mine.validation};
+                   static_cast<double>(mine.epoch_steps)};
   reducer.max(most);
   // The lowest rank of those that are slowest gives the parts, as in predict().
-  const auto lowest = [&](bool slow) { return slow ? -comm.rank() : -comm.size(); };
-  double chosen[] = {static_cast<double>(lowest(own == most[0])),
-                     static_cast<double>(lowest(mine.validation == most[5]))};
+  double chosen[] = {static_cast<double>(own == most[0] ? -comm.rank() : -comm.size()),
+                     static_cast<double>(mine.validation == most[1] ? -comm.rank() : -comm.size())};
   reducer.max(chosen);
-  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages,
-                    mine.reduction, mine.straggler, mine.far_share, mine.pipeline,
-                    mine.transfer,  mine.launches,  mine.doubt};
-  if (comm.rank() != static_cast<int>(-chosen[0]))
-    for (double& part : parts) part = 0;
-  reducer.sum(parts);
-  const bool validates_slowest = comm.rank() == static_cast<int>(-chosen[1]);
-  double sums[] = {mine.sent_messages, mine.sent_bytes, computing,
-                   validates_slowest ? mine.validation_far_share : 0,
-                   validates_slowest ? mine.validation_doubt : 0};
-  reducer.sum(sums);
   Prediction all = mine;
-  all.sent_messages = sums[0];
-  all.sent_bytes = sums[1];
-  const double mean = sums[2] / comm.size();
+  const auto sum = [&](double Prediction::*of, bool counts = true) {
+    double value = counts ? mine.*of : 0;
+    reducer.sum(std::span<double>(&value, 1));
+    all.*of = value;
+  };
+  const bool steps = comm.rank() == static_cast<int>(-chosen[0]),
+             validates = comm.rank() == static_cast<int>(-chosen[1]);
+  for (const auto& [name, part] : step_parts) sum(part, steps);
+  for (const auto of : {&Prediction::far_share, &Prediction::doubt}) sum(of, steps);
+  for (const auto of : {&Prediction::validation_far_share, &Prediction::validation_doubt}) sum(of, validates);
+  for (const auto of : {&Prediction::sent_messages, &Prediction::sent_bytes}) sum(of);
+  double mean = mine.computing() / comm.size();
+  reducer.sum(std::span<double>(&mean, 1));
   all.imbalance = mean > 0 ? most[2] / mean : 0;
   all.sent_ranks = comm.size();
-  all.forward = parts[0];
-  all.backward = parts[1];
-  all.optimiser = parts[2];
-  all.messages = parts[3];
-  all.reduction = parts[4];
-  all.straggler = parts[5];
-  all.far_share = parts[6];
-  all.pipeline = parts[7];
-  all.transfer = parts[8];
-  all.launches = parts[9];
-  all.doubt = parts[10];
-  all.memory_bytes = most[1];
-  all.device_bytes = most[3];
-  all.epoch_steps = static_cast<Index>(most[4]);
-  all.validation = most[5];
-  all.validation_far_share = sums[3];
-  all.validation_doubt = sums[4];
+  all.validation = most[1];
+  all.memory_bytes = most[3];
+  all.device_bytes = most[4];
+  all.epoch_steps = static_cast<Index>(most[5]);
   all.unmeasured = union_of(comm, mine.unmeasured);
   all.left_out = union_of(comm, mine.left_out);
   return all;
@@ -248,6 +230,16 @@ std::string lacks_memory(const TrainingPlan& plan, const Config& config, const M
                                                      bytes_text(predicted.device_bytes), bytes_text(has));
 }
 
+/// What a plan says beside its prediction; `ops` are of rank 0.
+void finish(TrainingPlan& plan, const StepOps& ops, const Config& config, const MachineProfile& profile) {
+  if (plan.place.on_device) plan.device = profile.device.name;
+  plan.ops = ops.ops;
+  plan.traced_steps = ops.steps;
+  plan.footprint = ops.footprint;
+  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
+  plan.refused = lacks_memory(plan, config, profile);
+}
+
 }  // namespace
 
 Config planned_config(const Config& config, const MachineProfile& profile) {
@@ -278,23 +270,16 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, Measur
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
   plan.model = config.model.name;
   const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.train.epochs));
-  plan.place.time_groups = plan.time_groups;
-  plan.place.stages = plan.stages;
-  if (plan.place.on_device) plan.device = machine.profile.device.name;
-  plan.ops = mine.ops;
-  plan.traced_steps = mine.steps;
-  plan.footprint = mine.footprint;
   if (on_demand) measure_missing(comm, config, plan.place, mine, machine, *on_demand);
-  const ProcessGrid grid(comm, plan.time_groups, plan.stages);
+  const ProcessGrid grid(comm, plan.place.time_groups, plan.place.stages);
   const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine); });
   const auto launches = agree(comm, [&] { return launches_at(plan.place, config, machine); });
   Prediction own =
       predict({mine}, machine.profile, times, plan.place, false, launches ? &*launches : nullptr);
-  if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
+  if (plan.place.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
   plan.interpolated = slowest(comm, own);
   plan.interpolated.sent_epochs = sum_epochs(comm, mine.sent_epochs);
-  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
-  plan.refused = lacks_memory(plan, config, machine.profile);
+  finish(plan, mine, config, machine.profile);
   return plan;
 }
 
@@ -327,20 +312,20 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   // All stages that have these rows and times, as ProcessGrid counts them.
   int blocks = job.ranks;
   const auto add = [&](int group, int block) {
-    for (int stage = 0; stage < plan.stages; ++stage) {
-      const int rank = (group * plan.stages + stage) * blocks + block;
+    for (int stage = 0; stage < plan.place.stages; ++stage) {
+      const int rank = (group * plan.place.stages + stage) * blocks + block;
       ranks.push_back(trace(Communicator::pretended(rank, job.ranks, job.on_host), config, plan, &whole));
-      blocks = job.ranks / plan.time_groups / plan.stages;
+      blocks = job.ranks / plan.place.time_groups / plan.place.stages;
     }
   };
   add(0, 0);
   // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
   const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
-  std::vector<int> groups{0, plan.time_groups / 2, plan.time_groups - 1};
+  std::vector<int> groups{0, plan.place.time_groups / 2, plan.place.time_groups - 1};
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  const bool all = job.ranks <= few || (plan.time_groups == 1 && blocks <= some);
+  const bool all = job.ranks <= few || (plan.place.time_groups == 1 && blocks <= some);
   if (all) {
-    groups.resize(static_cast<std::size_t>(plan.time_groups));
+    groups.resize(static_cast<std::size_t>(plan.place.time_groups));
     std::iota(groups.begin(), groups.end(), 0);
   }
   std::vector<int> parts = domain.cut->heavy();
@@ -351,17 +336,10 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   for (const int group : groups)
     for (const int part : parts)
       if (group + part > 0) add(group, part);
-  plan.place.time_groups = plan.time_groups;
-  plan.place.stages = plan.stages;
-  if (plan.place.on_device) plan.device = machine.profile.device.name;
-  plan.ops = ranks.front().ops;
-  plan.traced_steps = ranks.front().steps;
-  plan.footprint = ranks.front().footprint;
   const auto launches = launches_at(plan.place, config, machine);
   plan.interpolated = predict(ranks, machine.profile, times_at(plan.place, config, machine), plan.place, all,
                               launches ? &*launches : nullptr);
-  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
-  plan.refused = lacks_memory(plan, config, machine.profile);
+  finish(plan, ranks.front(), config, machine.profile);
   return plan;
 }
 

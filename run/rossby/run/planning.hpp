@@ -30,8 +30,6 @@ struct AsynchronousPlan {
 struct TrainingPlan {
   std::string model;
   Place place;
-  int time_groups = 1;
-  int stages = 1;
   std::string device;  // that each rank computes on; empty: the host's cores
   Index nodes = 0;
   Index batch = 0;            // windows, pairs or steps of the first one, of all groups together

@@ -146,20 +146,20 @@ void read_plan(ScalingRun& run, bool place_known) {
   const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
   const TrainingPlan plan = plan_of(json, file);
-  if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.time_groups < 1 || plan.stages < 1 ||
-      plan.place.ranks % (plan.time_groups * plan.stages) != 0)
+  if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.place.time_groups < 1 || plan.place.stages < 1 ||
+      plan.place.ranks % (plan.place.time_groups * plan.place.stages) != 0)
     user_error("{}: {} ranks on {} hosts in {} stages of {} time groups", file, plan.place.ranks,
-               plan.place.hosts, plan.stages, plan.time_groups);
+               plan.place.hosts, plan.place.stages, plan.place.time_groups);
   if (!place_known) {
     run.place = plan.place;
-    run.time_groups = plan.time_groups;
-    run.stages = plan.stages;
+    run.time_groups = plan.place.time_groups;
+    run.stages = plan.place.stages;
     run.row_blocks = run.place.ranks / run.time_groups / run.stages;
   }
   // A run that went on on other ranks without --machine still has the plan of the first.
   if (plan.place.ranks == run.place.ranks && plan.place.hosts == run.place.hosts &&
-      plan.place.threads == run.place.threads && plan.time_groups == run.time_groups &&
-      plan.stages == run.stages)
+      plan.place.threads == run.place.threads && plan.place.time_groups == run.time_groups &&
+      plan.place.stages == run.stages)
     run.predicted.push_back(plan.interpolated);
 }
 

@@ -12,6 +12,13 @@
 #include "rossby/run/stnn_settings.hpp"
 
 namespace rossby {
+namespace {
+
+bool starts_at_eofs(const Config& config) {
+  return config.relation.low_rank_start == "eof" && config.relation.discover == "low_rank";
+}
+
+}  // namespace
 
 template <class T>
 void StnnRun<T>::start(Purpose purpose) {
@@ -31,9 +38,15 @@ void StnnRun<T>::start(Purpose purpose) {
   start.persistence = stnn_settings(*config_).dynamics_start == "persistence";
   if (purpose == Purpose::tracing) return;  // nobody reads the values
   model_->start(start);
-  if (reads_series(purpose) && config_->relation.low_rank_start == "eof" &&
-      config_->relation.discover == "low_rank")
-    start_low_rank_at_eofs();
+  if (reads_series(purpose) && starts_at_eofs(*config_)) start_low_rank_at_eofs();
+}
+
+/// Of EOFs: the Gram matrix of the training steps, and what it is summed from.
+template <class T>
+std::size_t StnnRun<T>::start_bytes() const {
+  if (!starts_at_eofs(*config_)) return 0;
+  const auto steps = static_cast<Index>(domain_.split.training_steps().size());
+  return static_cast<std::size_t>(steps * (steps + std::min(series_.rows, rows_at_a_time))) * sizeof(double);
 }
 
 /// What other groups observed last before, and first behind, this group's steps.
@@ -123,5 +136,7 @@ void StnnRun<T>::start_low_rank_at_eofs() {
 
 template void StnnRun<float>::start(Purpose);
 template void StnnRun<double>::start(Purpose);
+template std::size_t StnnRun<float>::start_bytes() const;
+template std::size_t StnnRun<double>::start_bytes() const;
 
 }  // namespace rossby

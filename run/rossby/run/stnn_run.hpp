@@ -28,6 +28,7 @@ class StnnRun final : public ModelRun<T> {
     return ModelRun<T>::list_bytes() + scaler_.bytes() + model_->list_bytes() +
            (ports_ ? ports_->kept_bytes() : 0);
   }
+  [[nodiscard]] std::size_t start_bytes() const override;
   [[nodiscard]] std::string remarks() const override;
   [[nodiscard]] std::vector<LearnedRelation> learned_relations() const override {
     return model_->relations().learned();

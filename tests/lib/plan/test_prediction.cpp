@@ -790,22 +790,6 @@ TEST(WhatIf, ADevicesCallsAreBoundByItsOwnRates) {
     EXPECT_NEAR(rate_of(faster, kind, 1) / rate_of(profile, kind, 1), by, 1e-12) << kind;
 }
 
-TEST(MachineProfile, RoundsHaveMediansOfHostAndDeviceApart) {
-  const auto round = [](double seconds, double host) {
-    OpSample s = sample("linear", 10, 10, seconds);
-    s.on_device = true;
-    s.host_seconds = host;
-    return std::vector<OpSample>{s};
-  };
-  const std::vector<OpSample> medians =
-      medians_of_rounds({round(3e-6, 5e-6), round(1e-6, 9e-6), round(2e-6, 7e-6)});
-  ASSERT_EQ(medians.size(), 1U);
-  EXPECT_EQ(medians[0].seconds, 2e-6);
-  EXPECT_EQ(medians[0].host_seconds, 7e-6);
-  EXPECT_EQ(medians_of_rounds({round(0, 5e-6)}).size(), 1U);
-  EXPECT_EQ(medians_of_rounds({round(0, 0)}).size(), 0U);
-}
-
 TEST(MachineProfile, SurvivesJson) {
   const MachineProfile profile = machine();
   const MachineProfile back = profile_of(nlohmann::ordered_json::parse(json_of(profile).dump()), "here");
@@ -825,35 +809,6 @@ TEST(MachineProfile, SurvivesJson) {
       EXPECT_THROW((void)profile_of(wrong, "here"), UserError) << size << ' ' << beyond;
     }
   EXPECT_THROW((void)read_profile("no/such/file.json"), UserError);
-}
-
-TEST(MachineProfile, RoundsAreMatchedByCallNotByOrder) {
-  const auto call = [](const char* op, Index rows, double flops, double seconds) {
-    OpSample sample;
-    sample.op = op;
-    sample.cost.flops = flops;
-    if (rows > 0) sample.made = {rows, 1, 1};
-    sample.seconds = seconds;
-    return sample;
-  };
-  const std::vector<std::vector<OpSample>> rounds = {
-      {call("linear", 5, 10, 1e-6), call("linear", 7, 14, 5e-6), call("optimiser", 0, 30, 3e-6),
-       call("tanh", 5, 5, 0)},
-      {call("linear", 7, 14, 6e-6), call("optimiser", 0, 31, 2e-6), call("linear", 5, 10, 2e-6),
-       call("tanh", 5, 5, 0)},
-      {call("optimiser", 0, 29, 4e-6), call("linear", 5, 10, 9e-6), call("tanh", 5, 5, 0)}};
-  const std::vector<OpSample> medians = medians_of_rounds(rounds);
-  ASSERT_EQ(medians.size(), 3U) << "what took no time is left out";
-  EXPECT_EQ(medians[0].seconds, 2e-6);
-  EXPECT_NEAR(medians[0].spread, 2, 1e-12) << "as far apart as rounds are";
-  EXPECT_EQ(medians[1].made.rows, 7);
-  EXPECT_EQ(medians[1].seconds, 6e-6) << "of two rounds the slower";
-  EXPECT_EQ(medians[2].seconds, 3e-6) << "a little more or less is done beside the tape";
-
-  const std::vector<std::vector<OpSample>> alike = {
-      {call("streamed", 5, 10, 1e-6), call("streamed", 5, 10, 8e-6)}};
-  EXPECT_EQ(medians_of_rounds(alike)[0].seconds, 1e-6);
-  EXPECT_EQ(medians_of_rounds(alike)[1].seconds, 8e-6);
 }
 
 TEST(MachineProfile, MergesByWhatWasMeasured) {
