@@ -75,13 +75,14 @@ class Trial {
 }  // namespace
 
 template <class T>
-DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width, bool bf16) {
+DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width, bool bf16,
+                                 bool learned) {
   DenseChoice choice;
   const double flops_a_row = 6.0 * static_cast<double>(columns * width);
   if (static_cast<double>(rows) * flops_a_row < least_flops) return choice;
   const auto enough = static_cast<Index>(std::ceil(trial_flops / flops_a_row));
   // Both its arrays take no more than a moment will: the trial is not what a rank needs most memory for.
-  const Index fitting = std::clamp(rows / 2, least_rows, most_rows);
+  const Index fitting = std::clamp(rows / (learned ? 2 : 32), least_rows, most_rows);
   Trial<T> trial(std::min({rows, fitting, std::max(enough, least_rows)}), columns, width, bf16);
   choice.seconds = {trial.seconds(exec, DenseProduct::own), trial.seconds(exec, DenseProduct::blas)};
   choose(choice);

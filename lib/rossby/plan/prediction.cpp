@@ -186,13 +186,9 @@ void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& pro
   std::vector<StepOps> validations;
   bool any = false;
   for (const StepOps& rank : ranks) {
-    StepOps& of = validations.emplace_back();
-    of.ops = rank.validation;
+    StepOps& of = validations.emplace_back(rank);
+    of.ops = std::exchange(of.validation, {});
     of.steps = 1;
-    of.streamed_bytes = rank.streamed_bytes;
-    of.array_bytes = rank.array_bytes;  // which leave the less for files
-    of.list_bytes = rank.list_bytes;
-    of.cuts_graph = rank.cuts_graph;
     of.device_waits = rank.validation_waits;
     any = any || !of.ops.empty();
   }

@@ -178,39 +178,13 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
 
 namespace {
 
-/// Seconds a call of each op, by repeat.
-class Repeats {
- public:
-  explicit Repeats(std::vector<TracedOp>& ops) : ops_(&ops) {}
-
-  /// Of one repeat: seconds of `call`.
-  void add(const TracedOp& call, double seconds) {
-    const auto place = static_cast<std::size_t>(&op_like(call) - ops_->data());
-    if (samples_.size() <= place) samples_.resize(place + 1);
-    samples_[place].push_back(seconds / static_cast<double>(call.calls));
-  }
-  [[nodiscard]] bool has(std::size_t op) const { return op < samples_.size() && !samples_[op].empty(); }
-  struct Median {
-    double seconds = 0, spread = 0;
-  };
-  [[nodiscard]] Median of(std::size_t op) {
-    if (!has(op)) return {};
-    std::vector<double>& sorted = samples_[op];
-    std::sort(sorted.begin(), sorted.end());
-    const double median = quantile(sorted, 0.5);
-    return {median, median > 0 ? (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / 2 / median : 0};
-  }
-
- private:
-  TracedOp& op_like(const TracedOp& call) {
-    const auto found =
-        std::find_if(ops_->begin(), ops_->end(), [&](const TracedOp& op) { return op.like(call); });
-    require(found != ops_->end(), "a call that has been counted");
-    return *found;
-  }
-  std::vector<TracedOp>* ops_;
-  std::vector<std::vector<double>> samples_;
-};
+/// Their median, and half the distance of the quartiles over it.
+std::pair<double, double> median_and_spread(std::vector<double>& times) {
+  if (times.empty()) return {0, 0};
+  std::sort(times.begin(), times.end());
+  const double median = quantile(times, 0.5);
+  return {median, median > 0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / 2 / median : 0};
+}
 
 /// What it takes to look at the clock, once a call: no part of it.
 double seconds_of_a_look() {
@@ -229,28 +203,36 @@ double seconds_of_a_look() {
 class Timing {
  public:
   Timing(std::vector<TracedOp>& ops, const Device* device)
-      : ops_(&ops), device_(device), host_(ops), queued_(ops), look_(seconds_of_a_look()) {}
+      : ops_(&ops), device_(device), look_(seconds_of_a_look()) {}
 
   /// What one repeat met; `mark`: what the queue's own marks take.
   void add(const std::vector<TracedOp>& calls, bool of_queue, double mark) {
+    auto& times = of_queue ? queued_ : host_;
     for (const TracedOp& call : calls) {
       rossby::add(*ops_, call);
-      of_queue ? queued_.add(call, std::max(call.queue_seconds - mark * static_cast<double>(call.calls), 0.0))
-               : host_.add(call, std::max(call.seconds - look_ * static_cast<double>(call.calls), 0.0));
+      const auto op =
+          std::find_if(ops_->begin(), ops_->end(), [&](const TracedOp& known) { return known.like(call); });
+      times.resize(ops_->size());
+      const double one = (of_queue ? call.queue_seconds : call.seconds) / static_cast<double>(call.calls);
+      times[static_cast<std::size_t>(op - ops_->begin())].push_back(
+          std::max(one - (of_queue ? mark : look_), 0.0));
     }
   }
 
   /// Leaves the calls that were timed both ways, with their medians.
   void finish(std::vector<double>& spread) {
+    host_.resize(ops_->size());
+    queued_.resize(ops_->size());
     std::vector<TracedOp> timed;
     for (std::size_t o = 0; o < ops_->size(); ++o) {
-      if (!host_.has(o) || (device_ && !queued_.has(o))) continue;
+      if (host_[o].empty() || (device_ && queued_[o].empty())) continue;
       TracedOp& op = timed.emplace_back((*ops_)[o]);
       const auto calls = static_cast<double>(op.calls);
-      const Repeats::Median of_host = host_.of(o), of_queue = queued_.of(o);
-      op.seconds = of_host.seconds * calls;
-      op.queue_seconds = of_queue.seconds * calls;
-      spread.push_back(device_ ? of_queue.spread : of_host.spread);
+      const auto [seconds, apart] = median_and_spread(host_[o]);
+      const auto [queue_seconds, queue_apart] = median_and_spread(queued_[o]);
+      op.seconds = seconds * calls;
+      op.queue_seconds = queue_seconds * calls;
+      spread.push_back(device_ ? queue_apart : apart);
     }
     *ops_ = std::move(timed);
   }
@@ -258,7 +240,7 @@ class Timing {
  private:
   std::vector<TracedOp>* ops_;
   const Device* device_;
-  Repeats host_, queued_;
+  std::vector<std::vector<double>> host_, queued_;  // seconds of a call of each op, by repeat
   double look_;
 };
 

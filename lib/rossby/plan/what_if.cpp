@@ -9,25 +9,11 @@
 namespace rossby {
 namespace {
 
-bool of_device(const OpSample& sample) {
-  return sample.on_device;
-}
-bool of_device(const StragglerSample& sample) {
-  return sample.on_device;
-}
-bool of_device(const MessageSample& sample) {
-  return sample.transport != "host";
-}
-bool of_device(const RateSample& rate) {
-  return rate.kind.starts_with("device_") || rate.kind.starts_with("copy_") ||
-         rate.kind.starts_with("pinned_");
-}
-
-template <class Sample>
-void exchange_devices(std::vector<Sample>& samples, const std::vector<Sample>& others) {
-  std::erase_if(samples, [](const Sample& sample) { return of_device(sample); });
-  std::copy_if(others.begin(), others.end(), std::back_inserter(samples),
-               [](const Sample& sample) { return of_device(sample); });
+template <class Sample, class OfDevice>
+void exchange_devices(std::vector<Sample>& samples, const std::vector<Sample>& others,
+                      const OfDevice& of_device) {
+  std::erase_if(samples, of_device);
+  std::copy_if(others.begin(), others.end(), std::back_inserter(samples), of_device);
 }
 
 }  // namespace
@@ -36,10 +22,15 @@ MachineProfile with_devices_of(const MachineProfile& profile, const MachineProfi
   if (other.device.name.empty()) user_error("the machine was measured without devices");
   MachineProfile with = profile;
   with.device = other.device;
-  exchange_devices(with.ops, other.ops);
-  exchange_devices(with.messages, other.messages);
-  exchange_devices(with.rates, other.rates);
-  exchange_devices(with.stragglers, other.stragglers);
+  const auto on_device = [](const auto& sample) { return sample.on_device; };
+  exchange_devices(with.ops, other.ops, on_device);
+  exchange_devices(with.stragglers, other.stragglers, on_device);
+  exchange_devices(with.messages, other.messages,
+                   [](const MessageSample& sample) { return sample.transport != "host"; });
+  exchange_devices(with.rates, other.rates, [](const RateSample& rate) {
+    return rate.kind.starts_with("device_") || rate.kind.starts_with("copy_") ||
+           rate.kind.starts_with("pinned_");
+  });
   return with;
 }
 

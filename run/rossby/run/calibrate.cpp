@@ -21,12 +21,6 @@
 namespace rossby {
 namespace {
 
-/// Rank 0's processor and cores, which those of all ranks have to be.
-void expect_alike(const Communicator& comm, const MachineProfile& profile) {
-  agree_same(comm, fmt::format("{}, {} cores", profile.processor, profile.cores),
-             "the machine (processor, cores), which has to be of one kind,");
-}
-
 /// One of any format, or what was begun and never written.
 void expect_machine_file(const std::string& file) {
   const std::string text = read_text(file);
@@ -60,13 +54,6 @@ std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
     if (needed && found.count == 0) user_error("no GPU was found to measure: {}", found.reason);
   });
   return lacks_gpus(comm) ? "" : "cuda";
-}
-
-/// Ops, messages and rates of a device.
-void measure_all_of(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
-  measure_device(comm, options, profile);
-  measure_messages(comm, options, profile);
-  (void)measure_ops(comm, options, profile);
 }
 
 /// Threads of a rank, the same on all of them.
@@ -123,7 +110,8 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
   Calibrated made;
   MachineProfile& profile = made.profile;
   profile = describe_machine();
-  expect_alike(comm, profile);
+  agree_same(comm, fmt::format("{}, {} cores", profile.processor, profile.cores),
+             "the machine (processor, cores), which has to be of one kind,");
   CalibrationOptions options = options_of(asked);
   options.threads = made.threads = common_threads(comm);
   made.device = device_of(comm, asked);
@@ -153,7 +141,9 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
     const std::vector<std::string> sets{"parallel.device=" + made.device,
                                         "parallel.products=" + options.products};
     for (Config& config : there.own) config = config.with(sets);
-    measure_all_of(comm, there, profile);
+    measure_device(comm, there, profile);
+    measure_messages(comm, there, profile);
+    (void)measure_ops(comm, there, profile);
   }
   agree(comm, [&] {
     if (comm.rank() == 0) add_to_machine_file(asked.output, profile, asked.replace);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -86,37 +85,26 @@ TimedOps time_steps(const Communicator& together, const Communicator& own, const
 /// Σ over steps of the slowest rank's time, and of the ranks' mean.
 struct Apart {
   double slowest = 0, mean = 0, count = 0;
-  void add(const Communicator& comm, std::vector<double> steps) {
-    MpiReducer reducer(comm);
-    double fewest = -static_cast<double>(steps.size());
-    reducer.max(std::span<double>(&fewest, 1));
-    steps.resize(static_cast<std::size_t>(-fewest));
-    std::vector<double> sums = steps;
-    reducer.max(steps);
-    reducer.sum(sums);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      slowest += steps[i];
-      mean += sums[i] / comm.size();
-    }
-    count += static_cast<double>(steps.size());
-  }
-  void add(const Apart& other) {
-    slowest += other.slowest;
-    mean += other.mean;
-    count += other.count;
-  }
-  [[nodiscard]] double seconds() const { return count > 0 ? mean / count : 0; }
 };
 
 /// By the time that steps take, three kinds to a factor of ten: what disturbs a rank for a moment is much of
 /// a short step, and evens out in a long one.
-std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
-  std::map<double, Apart> kinds;
-  for (const Apart& training : trainings)
-    if (training.mean > 0) kinds[std::round(3 * std::log10(training.seconds()))].add(training);
-  std::vector<Apart> all;
-  for (const auto& [length, of] : kinds) all.push_back(of);
-  return all;
+using ApartByLength = std::map<double, Apart>;
+
+void add_steps(const Communicator& comm, std::vector<double> steps, ApartByLength& apart) {
+  MpiReducer reducer(comm);
+  double fewest = -static_cast<double>(steps.size());
+  reducer.max(std::span<double>(&fewest, 1));
+  steps.resize(static_cast<std::size_t>(-fewest));
+  std::vector<double> sums = steps;
+  reducer.max(steps);
+  reducer.sum(sums);
+  const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / comm.size();
+  if (mean <= 0) return;
+  Apart& of = apart[std::round(3 * std::log10(mean / -fewest))];
+  of.slowest += std::accumulate(steps.begin(), steps.end(), 0.0);
+  of.mean += mean;
+  of.count -= fewest;
 }
 
 /// A built-in training on data in a file.
@@ -313,11 +301,11 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     std::vector<OpSample> samples;
   };
   std::vector<std::vector<Round>> trainings(cases.size() + options.own.size());
-  std::vector<Apart> apart(trainings.size());
+  ApartByLength apart;
   const auto time = [&](std::size_t training, const Config& config, double seconds) {
     const TimedOps timed = time_training(comm, alone_on_host(comm), config, seconds);
     const std::vector<double>& steps = timed.steps.step_seconds;
-    apart[training].add(comm, steps);
+    add_steps(comm, steps, apart);
     trainings[training].push_back(
         {std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size()),
          samples_of(timed, config, ranks, options.threads)});
@@ -346,9 +334,9 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     }
   }
   if (comm.size() > 1)  // one rank waits for nobody
-    for (const Apart& of : by_length(apart))
+    for (const auto& [length, of] : apart)
       profile.stragglers.push_back(
-          {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.seconds()});
+          {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.mean / of.count});
   const auto median = differences.begin() + std::ssize(differences) / 2;
   std::nth_element(differences.begin(), median, differences.end());
   return *median;

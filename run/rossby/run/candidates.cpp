@@ -107,17 +107,13 @@ class Planner {
     known_ = true;
     keys_ = space_->vary;
     const Config& config = base();
-    const auto chosen = [&](const char* name) {
-      return config.given(name) ||
-             std::any_of(keys_.begin(), keys_.end(), [&](const auto& key) { return key.first == name; });
-    };
     const WindowArchitecture* windows = config.windows();
-    if (windows && !chosen("train.recompute")) {
+    if (windows && !asked("train.recompute")) {
       auto& modes = keys_.emplace_back("train.recompute", std::vector<std::string>{}).second;
       for (const std::string_view mode : windows->recompute_modes())
         if (mode != "step" || config.parallel.stages <= 1) modes.emplace_back(mode);
     }
-    if (!windows && streamable(config) && !chosen("relation.memory"))
+    if (!windows && streamable(config) && !asked("relation.memory"))
       keys_.emplace_back("relation.memory", std::vector<std::string>{"resident", "streamed"});
     return keys_;
   }

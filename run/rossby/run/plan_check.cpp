@@ -81,6 +81,20 @@ CheckedRuns synchronous_of(const CheckedRuns& all) {
   return some;
 }
 
+struct Errors {
+  double sum = 0, worst = 0;
+  int count = 0;
+  void add(double error) {
+    sum += std::abs(error);
+    worst = std::max(worst, std::abs(error));
+    ++count;
+  }
+  [[nodiscard]] std::string text(const char* of) const {
+    return fmt::format("{}{} run{}: mean error {:.1f} %, worst {:.1f} %", of, count, count == 1 ? "" : "s",
+                       sum / count, worst);
+  }
+};
+
 }  // namespace
 
 CheckedRuns read_checked_runs(const std::vector<std::string>& runs) {
@@ -102,8 +116,8 @@ std::string check_table(const CheckedRuns& of_all) {
   table += fmt::format("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks",
                        "threads", "measured ms", "predicted", "error %", "expected", "waiting ms",
                        "predicted", "memory %", "sent");
-  double sum = 0, worst = 0, validations = 0, worst_validation = 0;
-  int count = 0, inside = 0, validated = 0;
+  Errors steps, validations;
+  int inside = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string& run = runs[i];
     const TrainingPlan& plan = plans[i];
@@ -121,21 +135,12 @@ std::string check_table(const CheckedRuns& of_all) {
         fmt::format("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13}{:>11.3f}{:>11.3f}{:>9}  {}\n", run,
                     plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error,
                     expected ? "yes" : "no", 1e3 * m.waiting, 1e3 * waiting_of(p), memory, sent_text(plan));
-    sum += std::abs(error);
+    steps.add(error);
     inside += expected;
-    worst = std::max(worst, std::abs(error));
-    ++count;
-    if (p.validation == 0 || m.validation == 0) continue;
-    const double off = std::abs(error_of(p.validation, m.validation));
-    validations += off;
-    worst_validation = std::max(worst_validation, off);
-    ++validated;
+    if (p.validation > 0 && m.validation > 0) validations.add(error_of(p.validation, m.validation));
   }
-  table += fmt::format("{} run{}: mean error {:.1f} %, worst {:.1f} %; in the expected interval {}\n", count,
-                       count == 1 ? "" : "s", sum / count, worst, inside);
-  if (validated > 0)
-    table += fmt::format("validations of {} run{}: mean error {:.1f} %, worst {:.1f} %\n", validated,
-                         validated == 1 ? "" : "s", validations / validated, worst_validation);
+  table += fmt::format("{}; in the expected interval {}\n", steps.text(""), inside);
+  if (validations.count > 0) table += validations.text("validations of ") + "\n";
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (const std::string text = caveats(plans[i].interpolated); !text.empty())
       table += fmt::format("{}:\n{}", runs[i], text);

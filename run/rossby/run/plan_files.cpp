@@ -46,6 +46,18 @@ Prediction prediction_of(const Json& json) {
   return p;
 }
 
+constexpr std::pair<const char*, double TrainingPlan::Measured::*> measured_parts[] = {
+    {"step_seconds", &TrainingPlan::Measured::step},
+    {"forward", &TrainingPlan::Measured::forward},
+    {"backward", &TrainingPlan::Measured::backward},
+    {"reduction", &TrainingPlan::Measured::reduction},
+    {"optimiser", &TrainingPlan::Measured::optimiser},
+    {"waiting", &TrainingPlan::Measured::waiting},
+    {"memory_bytes", &TrainingPlan::Measured::memory_bytes},
+    {"sent_messages", &TrainingPlan::Measured::sent_messages},
+    {"sent_bytes", &TrainingPlan::Measured::sent_bytes},
+    {"transfer", &TrainingPlan::Measured::transfer}};
+
 }  // namespace
 
 Json json_of(const TrainingPlan& plan) {
@@ -87,11 +99,8 @@ Json json_of(const TrainingPlan& plan) {
   json["ops"] = std::move(ops);
   json["footprint_bytes"] = plan.footprint;
   for (const TrainingPlan::Measured& m : plan.measured) {
-    json["measured"] = {
-        {"step_seconds", m.step},     {"forward", m.forward},           {"backward", m.backward},
-        {"reduction", m.reduction},   {"optimiser", m.optimiser},       {"waiting", m.waiting},
-        {"steps", m.steps},           {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
-        {"sent_bytes", m.sent_bytes}, {"transfer", m.transfer}};
+    json["measured"]["steps"] = m.steps;
+    for (const auto& [name, part] : measured_parts) json["measured"][name] = m.*part;
     if (m.device_bytes > 0) json["measured"]["device_bytes"] = m.device_bytes;
     if (m.validation > 0) json["measured"]["validation_seconds"] = m.validation;
     for (const auto& [epoch, sent] : m.sent_epochs)
@@ -125,17 +134,9 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
       TrainingPlan::Measured& of = plan.measured.emplace_back();
-      of.step = m.at("step_seconds");
-      of.forward = m.at("forward");
-      of.backward = m.at("backward");
-      of.reduction = m.at("reduction");
-      of.optimiser = m.at("optimiser");
-      of.waiting = m.at("waiting");
-      of.memory_bytes = m.at("memory_bytes");
-      of.sent_messages = m.at("sent_messages");
-      of.sent_bytes = m.at("sent_bytes");
+      for (const auto& [name, part] : measured_parts)  // earlier versions did not wait for chunks
+        of.*part = part == &TrainingPlan::Measured::transfer ? m.value(name, 0.0) : m.at(name).get<double>();
       of.steps = m.at("steps");
-      of.transfer = m.value("transfer", 0.0);
       of.device_bytes = m.value("device_bytes", 0.0);
       of.validation = m.value("validation_seconds", 0.0);
       if (!(of.step > 0)) user_error("{}: a measured step of {} s", origin, of.step);

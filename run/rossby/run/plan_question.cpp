@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -41,6 +42,11 @@ struct WhatIf {
 };
 
 WhatIf what_if_of(const std::string& text) {
+  static const std::map<std::string, double FasterBy::*> factors{{"network", &FasterBy::network},
+                                                                 {"latency", &FasterBy::latency},
+                                                                 {"memory", &FasterBy::memory},
+                                                                 {"compute", &FasterBy::compute},
+                                                                 {"transfer", &FasterBy::transfer}};
   WhatIf asked;
   std::istringstream parts(text);
   std::set<std::string> named;
@@ -51,17 +57,8 @@ WhatIf what_if_of(const std::string& text) {
     // bf16 is of relations, the others are of the model: two keys.
     const std::string key = name == "precision" && value == "bf16" ? "precision=bf16" : name;
     if (!named.insert(key).second) user_error("--what-if {}: {} is given twice", text, key);
-    FasterBy& factors = asked.factors;
-    if (name == "network")
-      factors.network = factor_of(value, text);
-    else if (name == "latency")
-      factors.latency = factor_of(value, text);
-    else if (name == "memory")
-      factors.memory = factor_of(value, text);
-    else if (name == "compute")
-      factors.compute = factor_of(value, text);
-    else if (name == "transfer")
-      factors.transfer = factor_of(value, text);
+    if (const auto factor = factors.find(name); factor != factors.end())
+      asked.factors.*factor->second = factor_of(value, text);
     else if (name == "gpu" && !value.empty())
       asked.gpu = value;
     else if (name == "products" && (value == "tf32" || value == "bf16"))

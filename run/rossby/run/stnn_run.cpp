@@ -253,8 +253,10 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
     const Index slab = config_->train.slab_steps;
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
     const Index width = std::max<Index>(1, steps / grid_.groups()) * stnn_settings(*config_).latent;
-    dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()),
-                                            domain_.nodes(), width, config_->relation.precision == "bf16");
+    dense_choice_ =
+        choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(), width,
+                                config_->relation.precision == "bf16",
+                                config_->relation.discover == "dense" || config_->relation.mode == "refine");
   } else if (kernel == "blas") {
     dense_choice_.way = DenseProduct::blas;
   }

@@ -75,22 +75,8 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
 };
 
 std::vector<CalibrationCase> measured_dcrnn() {
-  struct Size {
-    CalibrationWindows windows;
-    Index units;
-  };
   std::vector<CalibrationCase> cases;
-  for (const auto& [windows, units] : {Size{{5, 10, 8, 2}, 16},
-                                       {{5, 10, 32, 4}, 64},
-                                       {{8, 12, 12, 8}, 24},
-                                       {{10, 20, 8, 12}, 32},
-                                       {{10, 20, 16, 2}, 64},
-                                       {{10, 20, 20, 4}, 40},
-                                       {{10, 20, 64, 2}, 64},
-                                       {{20, 30, 4, 6}, 16},
-                                       {{20, 30, 6, 12}, 20},
-                                       {{20, 30, 16, 3}, 32},
-                                       {{15, 20, 10, 6}, 56}})
+  for (const auto& [windows, units] : recurrent_calibration_sizes())
     cases.push_back(calibration_case("dcrnn", windows, fmt::format("units = {}", units)));
   cases.push_back(
       calibration_case("dcrnn", {10, 20, 8, 4}, "units = 32\nlayers = 1\n[train]\nrecompute = \"cell\""));

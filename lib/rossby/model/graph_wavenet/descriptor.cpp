@@ -153,10 +153,8 @@ std::shared_ptr<const Architecture> configure(const KeyValues& values) {
 std::vector<CalibrationCase> measured() {
   std::vector<CalibrationCase> cases;
   for (const char* widths :
-       {"channels = 16\nskip = 64\nend = 128", "channels = 32", "channels = 20\nskip = 96\nend = 200"}) {
-    cases.push_back(calibration_case("graph_wavenet", {5, 10, 8, 12}, widths));
+       {"channels = 16\nskip = 64\nend = 128", "channels = 32", "channels = 20\nskip = 96\nend = 200"})
     cases.push_back(calibration_case("graph_wavenet", {12, 16, 6, 12}, widths));
-  }
   return cases;
 }
 

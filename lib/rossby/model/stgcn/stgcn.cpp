@@ -322,10 +322,8 @@ std::shared_ptr<const Architecture> configure(const KeyValues& values) {
 std::vector<CalibrationCase> measured() {
   std::vector<CalibrationCase> cases;
   for (const char* widths : {"block_channels = [32, 16, 32]", "block_channels = [64, 16, 64]",
-                             "block_channels = [20, 12, 24]\nst_blocks = 1"}) {
-    cases.push_back(calibration_case("stgcn", {5, 10, 8, 12}, widths));
+                             "block_channels = [20, 12, 24]\nst_blocks = 1"})
     cases.push_back(calibration_case("stgcn", {12, 16, 6, 12}, widths));
-  }
   return cases;
 }
 
