@@ -41,12 +41,16 @@ void StnnRun<T>::start(Purpose purpose) {
   if (reads_series(purpose) && starts_at_eofs(*config_)) start_low_rank_at_eofs();
 }
 
-/// Of EOFs: the Gram matrix of the training steps, and what it is summed from.
+/// Of EOFs: the Gram matrix of the training steps, what it is summed from and, of several ranks, half of it
+/// for MPI's sum.
 template <class T>
 std::size_t StnnRun<T>::start_bytes() const {
   if (!starts_at_eofs(*config_)) return 0;
   const auto steps = static_cast<Index>(domain_.split.training_steps().size());
-  return static_cast<std::size_t>(steps * (steps + std::min(series_.rows, rows_at_a_time))) * sizeof(double);
+  const Index summing = grid_.space().size() > 1 ? steps / 2 : 0;
+  return static_cast<std::size_t>(steps *
+                                  (steps + std::max(summing, std::min(series_.rows, rows_at_a_time)))) *
+         sizeof(double);
 }
 
 /// What other groups observed last before, and first behind, this group's steps.
