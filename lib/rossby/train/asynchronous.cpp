@@ -8,14 +8,15 @@
 #include <utility>
 
 #include "rossby/base/flush_subnormals.hpp"
+#include "rossby/base/prompt_thread.hpp"
 #include "rossby/base/signals_blocked.hpp"
 #include "rossby/train/sub_batch.hpp"
 
 namespace rossby {
 namespace {
 
-/// Between two looks at sums that are under way: a core is not kept busy with waiting.
-constexpr double look_pause = 1e-4;
+/// Between two calls of a worker that makes the updates itself, while sums are under way.
+constexpr double call_pause = 1e-4;
 /// Between two votes of a worker that waits for the others.
 constexpr double vote_pause_seconds = 0.02;
 
@@ -44,13 +45,11 @@ Asynchronous<T>::Asynchronous(const AsynchronousOptions& options, const UpdatePo
 template <class T>
 void Asynchronous<T>::make_updates(Leg& leg) noexcept {
   const FlushSubnormals flush;
+  const PromptThread prompt;
   try {
-    while (!leg.round.over()) {
-      if (leg.round.advance())
-        leg.round.rest();
-      else
-        sleep_for(look_pause);
-    }
+    Looks looks;
+    while (!leg.round.over())
+      if (looks.look([&] { return leg.round.advance(); })) leg.round.rest();
   } catch (...) {
     leg.error = std::current_exception();
   }
@@ -65,7 +64,7 @@ void Asynchronous<T>::turn(Leg& leg, double pause) {
   if (leg.ended) return;
   try {
     bool goes_on = leg.round.advance();
-    if (!goes_on) sleep_for(look_pause);
+    if (!goes_on) sleep_for(call_pause);
     while (goes_on && leg.round.under_way()) goes_on = leg.round.advance();
     leg.ended = leg.round.over();
   } catch (...) {
@@ -236,9 +235,11 @@ void Asynchronous<T>::add_counts(const UpdateCounts& mine, UpdateCounts& to) {
   all.staleness.clear();
   for (std::size_t s = 0; s < times.size(); ++s)
     if (times[s] > 0) all.staleness[static_cast<Index>(s)] = static_cast<Index>(times[s]);
-  all.update_seconds = all.worker_seconds = {};
+  all.update_seconds = all.worker_seconds = all.join_seconds = all.sum_seconds = {};
   add_moments(mine.update_seconds, all.update_seconds);
   add_moments(worker_seconds_, all.worker_seconds);
+  add_moments(mine.join_seconds, all.join_seconds);
+  add_moments(mine.sum_seconds, all.sum_seconds);
   to += all;
 }
 

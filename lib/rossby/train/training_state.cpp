@@ -165,7 +165,9 @@ void add_updates(Json& json, const TrainingState& state) {
                      {"targets", moments_json(u.targets)},
                      {"dropped", u.dropped},
                      {"update_seconds", moments_json(u.update_seconds)},
-                     {"worker_seconds", moments_json(u.worker_seconds)}};
+                     {"worker_seconds", moments_json(u.worker_seconds)},
+                     {"join_seconds", moments_json(u.join_seconds)},
+                     {"sum_seconds", moments_json(u.sum_seconds)}};
 }
 
 void read_updates(const Json& json, TrainingState& state) {
@@ -175,8 +177,11 @@ void read_updates(const Json& json, TrainingState& state) {
     state.group_batches.push_back(done.get<Index>());
   }
   const Json& u = member(json, "updates");
+  // Checkpoints of earlier versions have no parts of updates.
+  const auto part = [&](const char* name) { return u.contains(name) ? moments(u, name) : Moments{}; };
   state.updates = {counts(u, "windows"), counts(u, "staleness"),       moments(u, "targets"),
-                   count(u, "dropped"),  moments(u, "update_seconds"), moments(u, "worker_seconds")};
+                   count(u, "dropped"),  moments(u, "update_seconds"), moments(u, "worker_seconds"),
+                   part("join_seconds"), part("sum_seconds")};
 }
 
 }  // namespace
@@ -202,6 +207,8 @@ UpdateCounts& UpdateCounts::operator+=(const UpdateCounts& other) {
   dropped += other.dropped;
   update_seconds += other.update_seconds;
   worker_seconds += other.worker_seconds;
+  join_seconds += other.join_seconds;
+  sum_seconds += other.sum_seconds;
   return *this;
 }
 

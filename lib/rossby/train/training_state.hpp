@@ -113,6 +113,9 @@ struct UpdateCounts {
   Index dropped = 0;       // sub-batches beyond train.max_staleness
   Moments update_seconds;  // from summing gradients to publishing weights, on this rank
   Moments worker_seconds;  // of a sub-batch, on this rank
+  // Of update_seconds: until all ranks have joined and counts are summed, and the sum of the gradients. The
+  // rest is the optimiser and the publication.
+  Moments join_seconds, sum_seconds;
 
   [[nodiscard]] bool any() const { return targets.count > 0 || dropped > 0; }
   UpdateCounts& operator+=(const UpdateCounts& other);

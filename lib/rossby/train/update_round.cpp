@@ -7,13 +7,6 @@
 #include "rossby/train/step.hpp"
 
 namespace rossby {
-namespace {
-
-/// Between two rounds that bring nothing, in seconds: a rank with a gradient waits for the others as long.
-constexpr double shortest_pause = 2e-4, longest_pause = 1e-3;
-
-}  // namespace
-
 double staleness_factor(StalenessRate rate, Index staleness) {
   const auto s = static_cast<double>(staleness);
   switch (rate) {
@@ -50,7 +43,7 @@ UpdateRound<T>::UpdateRound(const AsynchronousOptions& options, const UpdatePort
                   ports.of_groups * ports.of_blocks},
       owned_{&gradients_.owned(), {}, ports.group, ports.of_groups},
       squares_sum_{&squares_, {}, ports.block, ports.of_blocks},
-      pause_(shortest_pause) {}
+      rest_(shortest_rest) {}
 
 template <class T>
 bool UpdateRound<T>::sums_have_ended() {
@@ -113,7 +106,7 @@ bool UpdateRound<T>::advance() {
 
 template <class T>
 void UpdateRound<T>::rest() {
-  if (phase_ == Phase::collect) return handover_->wait_for_worker(report_, pause_);
+  if (phase_ == Phase::collect) return handover_->wait_for_worker(report_, rest_);
 }
 
 template <class T>
@@ -182,6 +175,7 @@ void UpdateRound<T>::fill_header() {
 
 template <class T>
 void UpdateRound<T>::read_header() {
+  joined_ = since_collect_.seconds();
   const unsigned votes[] = {vote_finish, vote_save, vote_pause, vote_late};
   for (std::size_t v = 0; v < std::size(votes); ++v)
     if (header_[of_votes + v] > 0) votes_ |= votes[v];
@@ -233,6 +227,7 @@ void UpdateRound<T>::sum_gradients() {
 
 template <class T>
 void UpdateRound<T>::finish_sums() {
+  summed_ = since_collect_.seconds();
   end(replicated_);
   end(owned_);
   gradients_.hand_over(*optimiser_, lr_, header_[of_loss], header_[of_targets],
@@ -257,6 +252,8 @@ void UpdateRound<T>::apply() {
   ++counts_.windows[static_cast<Index>(header_[of_windows])];
   counts_.targets.add(header_[of_targets]);
   counts_.update_seconds.add(since_collect_.seconds());
+  counts_.join_seconds.add(joined_);
+  counts_.sum_seconds.add(summed_ - joined_);
   loss_ += header_[of_loss];
   targets_ += header_[of_targets];
   if (options_.save_every > 0 && version_ % options_.save_every == 0) {
@@ -268,7 +265,7 @@ void UpdateRound<T>::apply() {
 
 template <class T>
 void UpdateRound<T>::next_round(bool news) {
-  pause_ = news ? shortest_pause : std::min(2 * pause_, longest_pause);
+  rest_ = news ? shortest_rest : std::min(2 * rest_, longest_rest);
   phase_ = header_[of_done] == ports_.of_groups ? Phase::over : Phase::collect;
 }
 

@@ -23,6 +23,10 @@ enum class StalenessRate {
 };
 [[nodiscard]] double staleness_factor(StalenessRate rate, Index staleness);
 
+/// Seconds that a rank without a gradient rests before it joins the next round: twice as long after each
+/// round that brought nothing. A rank with a gradient waits for the others as long.
+inline constexpr double shortest_rest = 2e-4, longest_rest = 1e-3;
+
 struct AsynchronousOptions {
   Index max_staleness = 0;  // 0: no limit
   bool waits = false;       // updates wait for what would become staler; false: that is dropped
@@ -153,7 +157,8 @@ class UpdateRound {
   std::vector<double> squares_;  // Σ gradient² of owned rows
   OrderedSum replicated_, owned_, squares_sum_;
   Stopwatch since_collect_;
-  double pause_;  // before a round that nobody has asked for
+  double joined_ = 0, summed_ = 0;  // seconds since then
+  double rest_;                     // before a round that nobody has asked for
 
   UpdateCounts counts_;
   std::vector<UpdateEvent> events_;

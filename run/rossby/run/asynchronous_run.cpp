@@ -270,6 +270,8 @@ nlohmann::ordered_json updates_json(const UpdateCounts& counts) {
   json["dropped"] = counts.dropped;
   json["update_seconds"] = spread_json(counts.update_seconds);
   json["worker_seconds"] = spread_json(counts.worker_seconds);
+  json["join_seconds"] = spread_json(counts.join_seconds);
+  json["sum_seconds"] = spread_json(counts.sum_seconds);
   return json;
 }
 
@@ -284,16 +286,19 @@ std::string updates_text(const UpdateCounts& counts) {
   return text;
 }
 
-double slow_group_seconds(int group) {
+GroupSleep sleep_of(int group) {
   const char* text = std::getenv("ROSSBY_SLOW_GROUPS");
-  double found = 0;
+  GroupSleep found;
   for (const char* next = text; next != nullptr; next = std::strchr(next, ',')) {
     if (*next == ',') ++next;
     int named = -1;
-    double seconds = 0;
-    const bool all = std::sscanf(next, "*:%lf", &seconds) == 1;
-    if (!all && std::sscanf(next, "%d:%lf", &named, &seconds) != 2) return 0;
-    if (all || named == group) found = std::clamp(seconds, 0.0, 60.0);
+    double least = 0, most = 0;
+    int read = std::sscanf(next, "*:%lf-%lf", &least, &most);
+    const bool all = read >= 1;
+    if (!all) read = std::sscanf(next, "%d:%lf-%lf", &named, &least, &most) - 1;
+    if (read < 1) return {};
+    if (read == 1) most = least;
+    if (all || named == group) found = {std::clamp(least, 0.0, 60.0), std::clamp(most, 0.0, 60.0)};
   }
   return found;
 }

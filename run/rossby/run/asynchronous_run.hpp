@@ -67,8 +67,13 @@ class AsynchronousRun final : public EpochUpdates<T> {
 /// The same as a line: "712, of 11.2 windows (deviation 3.1), …".
 [[nodiscard]] std::string updates_text(const UpdateCounts& counts);
 
-/// A hook of tests and benchmarks: ROSSBY_SLOW_GROUPS=*:0.02,1:0.06 has each rank of time group 1 sleep 0.06
-/// s before each step or sub-batch, and those of the others 0.02 s. 0: the group is not named.
-[[nodiscard]] double slow_group_seconds(int group);
+/// Seconds that a rank sleeps before a step or sub-batch: any between these, equally likely.
+struct GroupSleep {
+  double least = 0, most = 0;
+  [[nodiscard]] double at(double share) const { return least + share * (most - least); }
+};
+/// A hook of tests and benchmarks: ROSSBY_SLOW_GROUPS=*:0.02,1:0.06-0.1 has each rank of time group 1 sleep
+/// 0.06 to 0.1 s, and those of the others 0.02 s. 0: the group is not named.
+[[nodiscard]] GroupSleep sleep_of(int group);
 
 }  // namespace rossby

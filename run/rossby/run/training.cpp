@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/random.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
@@ -412,9 +413,12 @@ TrainingResult Training<T>::fit() {
   }
   TrainerHooks hooks;
   hooks.observe = [&](const EpochReport& report) { observe(report); };
-  hooks.begin = [&, slow = slow_group_seconds(run_->grid().group())] {
+  const int group = run_->grid().group();
+  hooks.begin = [&, sleep = sleep_of(group), drawn = Random(1, "sleep").at(static_cast<std::uint64_t>(group)),
+                 count = std::uint64_t{0}]() mutable {
     begin_step(comm_, trainer_.steps() + 1);
-    if (slow > 0) std::this_thread::sleep_for(std::chrono::duration<double>(slow));
+    if (sleep.most > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double>(sleep.at(drawn.uniform(count++))));
   };
   hooks.vote = [&] { return keeps_checkpoints_ ? vote() : 0U; };
   if (const Watchdog* watchdog = comm_.watchdog()) hooks.waited = [watchdog] { return watchdog->waited(); };
