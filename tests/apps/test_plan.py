@@ -25,7 +25,7 @@ class Plan(PlanRuns):
         self.assertEqual({op["ranks"] for op in machine["ops"]}, {1, 2}, "one run is added to the other")
         self.assertEqual({sample["ranks"] for sample in machine["messages"]}, {2})
         self.assertEqual({sample["kind"] for sample in machine["messages"]},
-                         {"gather", "scatter_add", "allgather", "reduce_scatter", "allreduce"})
+                         {"gather", "scatter_add", "allgather", "reduce_scatter", "allreduce", "looked_at_sum"})
         self.assertEqual({rate["kind"] for rate in machine["rates"]}, {"stream", "gemm", "disk_write", "disk_read", "file_write", "file_read"})
         names = {op["op"] for op in machine["ops"]}
         for name in ("relate_sparse", "relate_sparse_learned", "relate_dense_learned", "diffusion", "gru_output", "embed",

@@ -2,6 +2,7 @@
 
 import json
 import os
+from unittest import mock
 
 import support
 from plan_runs import PlanRuns
@@ -42,6 +43,22 @@ class AsynchronousPlan(PlanRuns):
             self.assertGreater(a["worker_seconds"], 0)
             self.assertGreater(a["update_seconds"], 0)
 
+    def test_groups_that_sleep(self):
+        def planned():
+            self.plan("-o", "sleep.json")
+            both = next(c for c in self.load("sleep.json", "candidates.schema.json")["candidates"] if c["time_groups"] == 2)["asynchronous"]
+            os.remove(self.path("sleep.json"))
+            return both
+
+        awake = planned()
+        with mock.patch.dict(os.environ, {"ROSSBY_SLOW_GROUPS": "*:0.01-0.03,1:0.04"}):
+            asleep = planned()
+        # The mean of both groups; an update takes as long as before.
+        self.assertAlmostEqual(asleep["worker_seconds"] - awake["worker_seconds"], 0.03, delta=2e-3)
+        self.assertAlmostEqual(asleep["update_seconds"], awake["update_seconds"], delta=1e-9)
+        self.assertLess(asleep["mini_batch"], awake["mini_batch"] + 1e-9)
+        self.assertGreater(asleep["epoch_seconds"], awake["epoch_seconds"] + 0.04)
+
     def test_limits(self):
         out = self.plan("--target-batch", "100", "--tolerance", "0.1")
         self.assertRegex(out, "far from the target of 100\n")
@@ -69,6 +86,10 @@ class AsynchronousPlan(PlanRuns):
         taken = sum(n for u in updates for _, n in u["staleness"]["times"])
         self.assertAlmostEqual(measured["updates"], count / 3)
         self.assertAlmostEqual(measured["mini_batch"], windows / count, delta=1e-6)
+        for u in updates:
+            for name in ("join_seconds", "sum_seconds"):
+                self.assertGreater(u[name]["mean"], 0)
+            self.assertLess(u["join_seconds"]["mean"] + u["sum_seconds"]["mean"], u["update_seconds"]["mean"])
         self.assertAlmostEqual(measured["staleness"], sum(s * n for u in updates for s, n in u["staleness"]["times"]) / taken, delta=1e-6)
         out = self.succeed(1, "plan", "--check", "asynchronous", "synchronous").out
         self.assertRegex(out, r"asynchronous run .*\nasynchronous +2 .*\n1 asynchronous run: mean error \(worst\) of the epoch [\d.]+ % ")

@@ -112,6 +112,19 @@ Shares finished_in(double span, const std::vector<double>& seconds, Draws& draws
   return shares;
 }
 
+/// When all ranks have joined the update of a gradient that comes at `now`; none waits since `idle`.
+double joined(const AsyncQuestion& question, double idle, double now) {
+  double at = idle, rest = question.shortest_rest;
+  if (rest <= 0) return now;
+  while (true) {
+    at += rest;
+    if (now <= at) return at;
+    at += question.empty_seconds;
+    rest = std::min(2 * rest, question.longest_rest);
+    if (now <= at) return at + rest;  // the round under way was begun without this gradient
+  }
+}
+
 /// Some values that stand for all, each for as many.
 std::vector<double> quantiles(std::vector<double> values) {
   constexpr std::size_t most = 64;
@@ -149,6 +162,7 @@ class Stretch {
       : question_(question), active_(active), draws_(draws) {
     for (const std::size_t c : active)
       rate_ += static_cast<double>(workers(c).count) / mean(workers(c).seconds);
+    const Shares others = join();
     const std::vector<double> updates = quantiles(question.update_seconds);
     for (const double u : updates) {
       Shares all{1.0};
@@ -156,7 +170,8 @@ class Stretch {
         all = convolve(all, sum_of(finished_in(u, workers(c).seconds, draws), workers(c).count));
       empty_ += all[0] / static_cast<double>(updates.size());
       if (all.size() == 1) all.push_back(0.0);
-      all[1] += std::exchange(all[0], 0.0);  // the loop waits for one
+      const double none = std::exchange(all[0], 0.0);  // the loop waits for one
+      for (std::size_t k = 0; k < others.size(); ++k) add(all, static_cast<Index>(k + 1), none * others[k]);
       for (std::size_t k = 0; k < all.size(); ++k) add(mini_batch_, static_cast<Index>(k), all[k]);
     }
     normalise(mini_batch_);
@@ -164,7 +179,7 @@ class Stretch {
 
   [[nodiscard]] const Shares& mini_batch() const { return mini_batch_; }
   [[nodiscard]] double updates_a_second() const {
-    return 1 / (mean(question_.update_seconds) + empty_ / rate_);
+    return 1 / (mean(question_.update_seconds) + empty_ * (1 / rate_ + join_seconds_));
   }
   /// Of the sub-batches of a worker of class c.
   [[nodiscard]] Shares staleness(std::size_t c) {
@@ -203,25 +218,49 @@ class Stretch {
           moments.push_back(at);
     }
     std::sort(moments.begin(), moments.end());
-    double publication = nothing;  // of the update under way
-    bool waiting = false;          // a gradient, for the next one
+    double begin = 0, idle = before;  // of the update under way; since when there was none
+    double publication = nothing;     // of the update under way
+    bool waiting = false;             // a gradient, for the next one
     Index count = 0;
     const auto publish_until = [&](double now) {
       while (publication <= now) {
         if (publication > 0) ++count;
+        begin = idle = publication;
         publication = waiting ? publication + draws_.of(updates) : nothing;
         waiting = false;
       }
     };
     for (const double now : moments) {
       publish_until(now);
-      if (publication == nothing)
-        publication = now + draws_.of(updates);
-      else
+      if (publication == nothing) {
+        begin = joined(question_, idle, now);
+        publication = begin + draws_.of(updates);
+      } else if (now > begin) {
         waiting = true;
+      }
     }
     publish_until(span);
-    return count + (publication < nothing ? 1 : 0);
+    return count + (publication < nothing && begin < span ? 1 : 0);
+  }
+
+  /// Gradients that come while ranks join an update, beside the one that it begins with: at random moments,
+  /// as that one does.
+  [[nodiscard]] Shares join() {
+    if (question_.shortest_rest <= 0) return {1.0};
+    constexpr int draws = 4'000;
+    double all = 0;
+    for (const std::size_t c : active_) all += static_cast<double>(workers(c).count);
+    const double others = rate_ * (1 - 1 / all);  // the worker itself has just begun
+    Shares shares;
+    for (int k = 0; k < draws; ++k) {
+      const double now = -std::log(1 - draws_.uniform()) / rate_, begin = joined(question_, 0, now);
+      join_seconds_ += (begin - now) / draws;
+      Index count = 0;
+      for (double at = now; (at -= std::log(1 - draws_.uniform()) / others) <= begin;) ++count;
+      add(shares, count);
+    }
+    normalise(shares);
+    return shares;
   }
 
   [[nodiscard]] const AsyncWorkers& workers(std::size_t c) const { return question_.workers[c]; }
@@ -231,6 +270,7 @@ class Stretch {
   Draws& draws_;
   double rate_ = 0;   // sub-batches a second
   double empty_ = 0;  // share of updates after which there is no gradient
+  double join_seconds_ = 0;
   Shares mini_batch_;
 };
 
@@ -325,25 +365,31 @@ AsyncStatistics simulate_asynchronous(const AsyncQuestion& question, bool begin_
     }
   AsyncStatistics all;
   Index version = 0, left_of_all = std::accumulate(left.begin(), left.end(), Index{0});
-  double published = nothing;  // when the update under way is
-  std::vector<Index> waiting;  // versions that gradients which wait for an update are of
+  double begins = nothing, published = nothing;  // when the next update does, and the one under way is
+  double idle = 0;                               // since when no update is under way
+  std::vector<Index> waiting;                    // versions that gradients which wait for an update are of
   const auto begin_update = [&](double now) {
     add(all.mini_batch, std::ssize(waiting));
     for (const Index of_version : waiting) add(all.staleness, version - of_version);
     waiting.clear();
     published = now + draws.of(question.update_seconds);
   };
-  while (!ends.empty() || published < nothing) {
-    if (ends.empty() || published <= ends.top().time) {
-      all.epoch_seconds = std::exchange(published, nothing);
+  while (!ends.empty() || begins < nothing || published < nothing) {
+    const double next = ends.empty() ? nothing : ends.top().time;
+    if (begins <= next && begins < nothing) {
+      begin_update(std::exchange(begins, nothing));
+      continue;
+    }
+    if (published <= next) {
+      idle = all.epoch_seconds = std::exchange(published, nothing);
       ++version;
-      if (!waiting.empty()) begin_update(all.epoch_seconds);
+      if (!waiting.empty()) begin_update(idle);
       continue;
     }
     const auto [now, w] = ends.top();
     ends.pop();
     waiting.push_back(read[w]);
-    if (published == nothing) begin_update(now);
+    if (published == nothing && begins == nothing) begins = joined(question, idle, now);
     read[w] = version;
     --left[w];
     if (question.repeats ? --left_of_all > 0 : left[w] > 0) ends.push({now + draws.of(of[w]->seconds), w});

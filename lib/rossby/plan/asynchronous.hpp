@@ -24,7 +24,10 @@ struct AsyncQuestion {
   std::vector<AsyncWorkers> workers;
   std::vector<double> update_seconds;  // from summing gradients to publishing weights: equally likely
   bool repeats = false;                // train.uneven: all go on until they have done them all together
-  std::uint64_t seed = 1;              // of what is drawn
+  /// While nothing waits for an update, ranks rest: `shortest_rest` seconds, then twice as long, up to
+  /// `longest_rest`, with a round of `empty_seconds` in between. An update begins when all have joined it.
+  double shortest_rest = 0, longest_rest = 0, empty_seconds = 0;
+  std::uint64_t seed = 1;  // of what is drawn
 };
 
 /// Shares of 0, 1, 2, …

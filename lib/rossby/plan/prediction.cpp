@@ -242,10 +242,11 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       if (op.name == "group_reduction" || op.name == "stage_reduction" || op.name == "device_reduction") {
         of.rounds += calls;
         Place some = place;
-        if (op.name != "device_reduction")
-          some.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
+        const bool of_groups = op.name != "device_reduction";
+        if (of_groups) some.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
         some.hosts = std::min(place.hosts, some.ranks);
         parts.reduction += calls * message("allreduce", some, 1, op.cost.message_bytes);
+        if (of_groups) parts.summed_bytes += calls * 2 * op.cost.message_bytes;  // these are floats
         continue;
       }
       if (op.name == "vote") {  // of hosts that run ahead
@@ -255,6 +256,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       if (op.name == "reduction") {
         of.rounds += calls;
         parts.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
+        parts.summed_bytes += calls * op.cost.message_bytes;
         // What a rank does to it by itself; the host of a device, while that waits.
         const OpTimes::Answer own = times.seconds(op);
         parts.optimiser += calls * own.seconds;
@@ -302,6 +304,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   for (const auto& [name, part] : step_parts) prediction.*part = slowest.parts.*part;
   computing = prediction.computing();
   prediction.far_share = computing > 0 ? slowest.far / computing : 0;
+  prediction.summed_bytes = slowest.parts.summed_bytes;
   // Ranks wait for each other in every round of messages: the slowest between two of them counts.
   const double between_rounds = computing / std::max(slowest.rounds, 1.0);
   prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * computing;

@@ -30,10 +30,11 @@ struct Prediction {
   double forward = 0;  // ops, of the slowest rank
   double backward = 0;
   double optimiser = 0;
-  double messages = 0;   // halos: what of them is not hidden behind ops
-  double reduction = 0;  // the sum over all ranks
-  double pipeline = 0;   // what it waits for other stages
-  double transfer = 0;   // chunks of streamed relations: what of them is not hidden behind ops
+  double messages = 0;      // halos: what of them is not hidden behind ops
+  double reduction = 0;     // the sum over all ranks
+  double summed_bytes = 0;  // of it, as doubles
+  double pipeline = 0;      // what it waits for other stages
+  double transfer = 0;      // chunks of streamed relations: what of them is not hidden behind ops
   double launches = 0;   // on a device: what the host takes to enqueue more than that takes to compute, and
                          // to wait for it at the end
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean

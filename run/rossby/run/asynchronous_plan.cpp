@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,13 +10,11 @@
 #include "rossby/plan/prediction.hpp"
 #include "rossby/run/asynchronous_run.hpp"
 #include "rossby/run/console.hpp"
+#include "rossby/train/update_round.hpp"
 
 namespace rossby {
 namespace {
 
-/// An update looks at sums that are under way each 0.1 ms, and a rank without a gradient joins a round as
-/// late.
-constexpr double seconds_of_looks = 3e-4;
 /// Of the sums of counts, votes and flags.
 constexpr double header_bytes = 8 * 64;
 
@@ -43,11 +40,19 @@ double variation(const MachineProfile& profile, const Place& place, double secon
   return std::clamp(longer / largest, least, 1.0);
 }
 
-/// What each time group sleeps before a sub-batch.
-std::vector<double> sleeps_of(int groups) {
-  std::vector<double> sleeps;
-  for (int group = 0; group < groups; ++group) sleeps.push_back(slow_group_seconds(group));
-  return sleeps;
+/// Seconds of a sum that the threads of updates look at; in machine files of earlier versions none was
+/// measured.
+double looked_at_sum(const MachineProfile& profile, const Place& place, double bytes) {
+  const double seconds = message_seconds(profile, "looked_at_sum", place, 1, bytes);
+  return seconds > 0 ? seconds : message_seconds(profile, "allreduce", place, 1, bytes);
+}
+
+/// Times of a sub-batch with what the group sleeps before it.
+std::vector<double> with_sleep(std::vector<double> seconds, const GroupSleep& sleep) {
+  const std::size_t count = seconds.size();
+  for (std::size_t k = 0; k < count; ++k)  // 26 has no divisor in common with 63: each of both once
+    seconds[k] += sleep.at((static_cast<double>(k * 26 % count) + 0.5) / static_cast<double>(count));
+  return seconds;
 }
 
 AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProfile& profile,
@@ -76,22 +81,24 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   AsynchronousPlan found;
   const Prediction& p = plan.interpolated;
   const Place& place = plan.place;
-  found.windows = static_cast<double>(plan.batch) / plan.place.time_groups;
-  found.update_seconds = p.reduction + p.optimiser + seconds_of_looks +
-                         message_seconds(profile, "allreduce", place, 1, header_bytes);
+  found.windows = static_cast<double>(plan.batch) / place.time_groups;
+  const double header = looked_at_sum(profile, place, header_bytes);
+  found.update_seconds = header + looked_at_sum(profile, place, p.summed_bytes) + p.optimiser;
   found.worker_seconds = p.forward + p.backward + p.messages;
-  const std::vector<double> sleeps = sleeps_of(plan.place.time_groups);
-  const double sleep = std::accumulate(sleeps.begin(), sleeps.end(), 0.0) / plan.place.time_groups;
-  // Without a core of its own an update takes its arithmetic from the worker, if that does not sleep.
-  if (place.ranks_on_host() * place.threads >= profile.cores)
-    found.worker_seconds += p.optimiser * std::min(1.0, found.worker_seconds / found.update_seconds) *
-                            found.worker_seconds / (found.worker_seconds + sleep);
+  double sleep = 0;
+  for (int group = 0; group < place.time_groups; ++group) sleep += sleep_of(group).at(0.5) / place.time_groups;
+  // Without a core of its own an update takes its arithmetic from the worker, if that does not sleep. All
+  // ranks make all updates: as many as there are gradients, or as fit into the time.
+  if (place.ranks_on_host() * place.threads >= profile.cores) {
+    const double busy = found.worker_seconds, all = busy + sleep;
+    found.worker_seconds +=
+        p.optimiser * std::min<double>(place.time_groups, all / found.update_seconds) * busy / all;
+  }
   const double varies = variation(profile, place, found.worker_seconds);
   AsyncQuestion question;
   question.repeats = config.train.uneven == "repeat";
-  for (const double of_group : sleeps) {
-    std::vector<double> seconds = spread(found.worker_seconds, varies);
-    for (double& one : seconds) one += of_group;
+  for (int group = 0; group < plan.time_groups; ++group) {
+    std::vector<double> seconds = with_sleep(spread(found.worker_seconds, varies), sleep_of(group));
     if (!question.workers.empty() && question.workers.back().seconds == seconds)
       ++question.workers.back().count;
     else
@@ -99,6 +106,11 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   }
   found.worker_seconds += sleep;
   question.update_seconds = spread(found.update_seconds, varies);
+  if (place.ranks > 1) {
+    question.shortest_rest = shortest_rest;
+    question.longest_rest = longest_rest;
+    question.empty_seconds = header;
+  }
   constexpr Index most = 200'000;
   found.statistics = plan.place.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question)
                                                                     : asynchronous_law(question);

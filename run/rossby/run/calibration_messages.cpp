@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include "rossby/base/prompt_thread.hpp"
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/host.hpp"
@@ -152,6 +154,23 @@ void time_sums(Rounds& rounds, bool quick) {
   }
 }
 
+/// Sums that a rank looks at now and then, as the threads of asynchronous updates do.
+void time_looked_at_sums(Rounds& rounds, bool quick) {
+  if (rounds.arrays.device) return;
+  const PromptThread prompt;
+  MpiReducer reducer(rounds.comm);
+  Looks looks;
+  for (const Index count : {64, 1024, 8192, 65536, 524288}) {
+    if (quick && count > 65536) break;
+    std::vector<double> values(static_cast<std::size_t>(count), 0.0);
+    rounds.add("looked_at_sum", {1, count * static_cast<Index>(sizeof(double))}, [&] {
+      reducer.sum_begin(std::span<double>(values));
+      while (!looks.look([&] { return reducer.sum_done(); })) {
+      }
+    });
+  }
+}
+
 void measure_with(const Communicator& comm, const CalibrationOptions& options, const Arrays& arrays,
                   MachineProfile& profile) {
   for (int ranks = 2; comm.size() > 1; ranks = std::min(2 * ranks, comm.size())) {
@@ -161,6 +180,7 @@ void measure_with(const Communicator& comm, const CalibrationOptions& options, c
       Rounds rounds{some, hosts_of(some), options.quick ? 0.002 : 0.1, arrays, profile};
       time_halos(rounds, options.quick);
       time_sums(rounds, options.quick);
+      time_looked_at_sums(rounds, options.quick);
     }
     comm.barrier();
     if (ranks == comm.size()) break;

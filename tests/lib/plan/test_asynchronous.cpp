@@ -75,6 +75,21 @@ TEST(AsynchronousLaw, AgreesWithTheSimulation) {
     }
 }
 
+// Ranks that rest while nothing waits join an update late, which then has more gradients.
+TEST(AsynchronousLaw, AgreesIfRanksRest) {
+  for (const Index workers : {16, 64})
+    for (const double q : {0.02, 0.1}) {
+      AsyncQuestion question;
+      question.workers = {{workers, times(1, 0.15, 1), std::max<Index>(sub_batches(q), 500)}};
+      question.update_seconds = times(q, 0.2, 2);
+      question.repeats = true;
+      question.shortest_rest = 0.01;
+      question.longest_rest = 0.05;
+      question.empty_seconds = 0.01;
+      expect_near(question, std::to_string(workers) + " resting workers, q = " + std::to_string(q));
+    }
+}
+
 TEST(AsynchronousLaw, AgreesForUnevenWorkers) {
   for (const Index workers : {16, 64, 512}) {
     AsyncQuestion question;
@@ -130,6 +145,20 @@ TEST(AsynchronousSimulation, CountsWhatCanBeCountedByHand) {
   EXPECT_EQ(s.mini_batch, (Shares{0, 0.75, 0.25}));
   EXPECT_EQ(s.staleness, (Shares{0.2, 0.2, 0.6}));
   EXPECT_DOUBLE_EQ(s.epoch_seconds, 7.5);
+}
+
+TEST(AsynchronousSimulation, UpdatesBeginWhenRestingRanksJoin) {
+  AsyncQuestion question;
+  question.workers = {{1, {1.0}, 2}, {1, {1.3}, 1}};
+  question.update_seconds = {0.5};
+  question.shortest_rest = 0.25;
+  question.longest_rest = 0.5;
+  question.empty_seconds = 0.05;
+  // Rests end at 0.25, 0.8, 1.35: the first update takes the gradients of 1 and 1.3, and is published
+  // at 1.85. The second gradient of the first worker comes at 2, in the rest until 2.1.
+  const AsyncStatistics s = simulate_asynchronous(question);
+  EXPECT_EQ(s.mini_batch, (Shares{0, 0.5, 0.5}));
+  EXPECT_NEAR(s.epoch_seconds, 2.6, 1e-12);
 }
 
 // Without jitter workers that begin together end together: each update takes all, which no law of
