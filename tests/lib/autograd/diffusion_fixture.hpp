@@ -10,11 +10,11 @@
 #include "rossby/base/random.hpp"
 #include "rossby/exchange/one_rank.hpp"
 
-// Random supports, and a diffusion over them on one rank, as tests share it.
+// Random supports and a diffusion over them on one rank, shared by tests.
 
 namespace rossby::diffusion_fixture {
 
-/// Random supports with empty rows and columns; one row has more entries than a kernel call takes.
+/// Random supports with empty rows and columns. One row has more entries than one kernel call takes.
 inline GlobalEdges random_supports(Index n, int supports) {
   const Random random(6, "supports");
   GlobalEdges edges;
@@ -44,7 +44,7 @@ void fill(std::span<T> values, std::uint64_t seed) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(random.uniform(i, -1, 1));
 }
 
-/// A diffusion on one rank with everything that it stands on.
+/// A diffusion on one rank with all objects that it needs.
 struct Fixture {
   CsrBlock block;
   OneRankExchange exchange;
@@ -73,7 +73,7 @@ struct Fixture {
     if (tape.recording()) var.gradient = {x.gradient_target(), block.rows, cols, channels};
     return var;
   }
-  /// A convolution, and a second one of a function of it into half of its channels.
+  /// Two convolutions: one of the input, and one of a function of its result with half as many channels.
   Var<double> layers(Tape<double>& tape) {
     const Var<double> in = leaf(tape);
     const Var<double> y = diffusion_linear(tape, diffusion, in, weight, &bias);

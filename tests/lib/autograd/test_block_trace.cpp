@@ -8,8 +8,8 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 
-// A tape's trace: every op's cost is in one block, edges follow the addresses, what is computed again counts
-// as backward.
+// The trace of a tape: the cost of every op belongs to one block, edges follow addresses, and recomputation
+// counts as backward.
 
 namespace rossby {
 namespace {
@@ -74,7 +74,7 @@ TEST(BlockTrace, CostsShapesAndEdges) {
   for (int step = 0; step < 2; ++step) {
     tape.reset();
     const V h = call(tape, "first", layers.input(), layers.first);
-    const V y = call(tape, "second", tanh(tape, h), layers.second);  // tanh: no block's, so no edge
+    const V y = call(tape, "second", tanh(tape, h), layers.second);  // tanh has no block: no edge
     const V again = call(tape, "second", slice_channels(h, 0, 4), layers.second);
     (void)add(tape, y, again);
     tape.backward();
@@ -99,7 +99,7 @@ TEST(BlockTrace, CostsShapesAndEdges) {
   EXPECT_GT(trace.rest().backward.flops, 0);
 }
 
-/// A repeat of a measurement knows nothing of the one before it.
+/// A repeated measurement starts empty.
 TEST(BlockTrace, OpsAreForgotten) {
   Layers layers;
   BlockTrace trace(BlockTrace::Of::times_of_ops);
@@ -118,7 +118,7 @@ TEST(BlockTrace, OpsAreForgotten) {
   EXPECT_LT(trace.ops()[0].seconds, 0.2) << "what went by before is nobody's time";
 }
 
-/// What is computed again is its block's backward; what it keeps is what lies outside of the segment.
+/// Recomputation counts as the backward of its block. Only values outside of the segment count as kept.
 TEST(BlockTrace, WhatIsComputedAgain) {
   Layers layers;
   const auto run = [&](bool again, bool inside, BlockTrace& trace) {
@@ -165,7 +165,7 @@ TEST(BlockTrace, WhatIsComputedAgain) {
   EXPECT_EQ(bytes_between(nested, "segment", "reader"), 35 * 2 * 8.0);
 }
 
-/// Time belongs to the block in which it goes by, forward or backward, also within what is computed again.
+/// Time belongs to the block that runs, forward or backward, also during recomputation.
 TEST(BlockTrace, TimeGoesByBlocks) {
   Layers layers;
   const auto rest = std::chrono::milliseconds(20);
@@ -173,7 +173,7 @@ TEST(BlockTrace, TimeGoesByBlocks) {
     BlockTrace trace(BlockTrace::Of::times);
     Tape<double> tape{Exec{}};
     tape.set_trace(&trace);
-    std::this_thread::sleep_for(rest);  // nobody's: no step has begun
+    std::this_thread::sleep_for(rest);  // belongs to no block: no step has begun
     tape.reset();
     const V y = tape.make(5, 7, 4, true);
     const auto forward = [&layers, rest](Tape<double>& inner, std::span<const V> out) {

@@ -8,8 +8,8 @@
 #include "rossby/autograd/gradient_check.hpp"
 #include "tests/lib/autograd/diffusion_fixture.hpp"
 
-// Sparse products against their reference, diffusion convolutions against dense matrices and finite
-// differences, and segments that backward computes again. Over ranks: tests/mpi/test_dcrnn_golden.cpp.
+// Sparse products against the reference kernel. Diffusion convolutions against dense matrices and finite
+// differences, also in recomputed segments. tests/mpi/test_dcrnn_golden.cpp tests them on several ranks.
 
 namespace rossby {
 namespace {
@@ -20,9 +20,9 @@ using diffusion_fixture::random_supports;
 
 constexpr double poison = -77.25;
 
-/// How operands lie in memory.
+/// The memory layout of operands.
 struct Layout {
-  Index cols, channels, gap;  // gap: values between columns that belong to nobody
+  Index cols, channels, gap;  // gap: unused values between columns
   bool ghosts;
 };
 
@@ -33,7 +33,7 @@ struct Product {
   std::vector<T> weight, x, y, minus;
   Layout layout;
 
-  /// With ghosts the last third of the nodes is owned elsewhere.
+  /// With ghosts, another rank owns the last third of the nodes.
   Product(Index nodes, const Layout& l) : n(nodes), ghost_rows(0), layout(l) {
     const RowPartition partition =
         l.ghosts ? RowPartition::from_owners(owners(nodes), 2) : RowPartition::blocks(nodes, 1);
@@ -121,7 +121,7 @@ void compare_products() {
     for (const auto& layout : {Layout{1, 1, 0, false}, Layout{3, 5, 0, true}, Layout{4, 64, 192, true},
                                Layout{2, 33, 7, false}, Layout{64, 64, 0, true}, Layout{0, 4, 0, false}})
       compare_products<T>(n, layout);
-  // Every tail of registers, in runs of eight, two and one columns.
+  // Every remainder of the register loops: runs of eight, two and one columns.
   for (Index channels = 1; channels <= 40; ++channels)
     for (const bool ghosts : {false, true}) compare_products<T>(13, {11, channels, 3, ghosts});
 }
@@ -146,7 +146,7 @@ TEST(Spmm, ANanReachesTheRowsThatReadItAndNoOthers) {
   }
 }
 
-/// Terms by dense matrices, straight from the recursion.
+/// The terms by dense matrices, directly from the recursion.
 std::vector<std::vector<double>> dense_terms(const Fixture& f, DiffusionVariant variant, int steps) {
   const Index n = f.block.rows, width = f.cols * f.channels;
   const int supports = f.block.relations;
@@ -177,7 +177,7 @@ std::vector<std::vector<double>> dense_terms(const Fixture& f, DiffusionVariant 
       b = next;
       terms[static_cast<std::size_t>(1 + (k - 1) * supports + s)] = b;
     }
-    start = a;  // the last but one
+    start = a;  // the last term but one
   }
   return terms;
 }

@@ -25,7 +25,7 @@ constexpr D nan_value = std::numeric_limits<D>::quiet_NaN();
 constexpr Index rows = 3, cols = 2, channels = 4;
 constexpr Index bad_place = cols * channels + channels + 2;  // row 1, column 1, channel 2
 
-/// A tape that is checked, and what an op is made of: values and parameters, one of which may be spoilt.
+/// A checked tape, with the values and parameters of an op. One of them may hold a NaN.
 struct Bench {
   Exec exec;
   Tape<D> tape{exec};
@@ -36,16 +36,16 @@ struct Bench {
   std::unique_ptr<LayerNorm<D>> layer;
   std::vector<float> truth = std::vector<float>(rows * cols * channels, 1);
   std::vector<D> ones = std::vector<D>(rows * channels, 1);
-  double scale = 1;  // of the values
+  double scale = 1;  // factor of the values
   double loss = 0;
-  int made = 0;     // so far
-  int spoilt = -1;  // number of the one with a NaN
+  int made = 0;     // arrays filled so far
+  int spoilt = -1;  // number of the array with a NaN
 
   explicit Bench(int with_nan = -1) : spoilt(with_nan) {
     tape.set_check(&check);
     tape.reset();
   }
-  /// A tracked value whose numbers are small and differ.
+  /// A tracked value of small, different numbers.
   Var<D> input(bool tracked = true) {
     const Var<D> x = tape.make(rows, cols, channels, tracked);
     fill(x.value.data, x.value.size());
@@ -67,7 +67,7 @@ struct Bench {
 
 struct Case {
   const char* op;
-  std::function<Var<D>(Bench&)> make;  // no value: a loss
+  std::function<Var<D>(Bench&)> make;  // returns no value if the op is a loss
 };
 
 Var<D> no_value() {
@@ -147,7 +147,7 @@ void seed(const Var<D>& y, double value) {
   std::fill_n(y.gradient.data, y.gradient.size(), value);
 }
 
-/// The op's forward, then backward of a gradient of `value`; found: what the check found.
+/// Runs the op forward, then backward with the gradient `value`. `found` is the message of the check.
 void run(Bench& bench, const Case& of, double value) {
   const Block<D> block(bench.tape, "cell");
   const Var<D> y = of.make(bench);
@@ -200,7 +200,7 @@ TEST(OpCheck, NamesTheOpAtWhichABadGradientArrives) {
     Bench bench;
     const Block<D> block(bench.tape, "cell");
     const Var<D> y = of.make(bench);
-    if (!y.value.data) continue;  // a loss: nothing arrives
+    if (!y.value.data) continue;  // a loss receives no gradient
     ASSERT_TRUE(bench.tape.claim_gradient(y)) << of.op;
     seed(y, 0.5);
     y.gradient.data[y.gradient.size() - 1] = nan_value;
@@ -256,7 +256,7 @@ TEST(OpCheck, LooksAgainAtWhatIsComputedAgain) {
   }
 }
 
-/// Views that are not packed: some columns of a value, a table whose rows lie apart.
+/// Views that are not packed: some columns of a value, and a table with gaps between its rows.
 TEST(OpCheck, SeesPartsOfValues) {
   for (const bool table : {false, true}) {
     std::vector<D> values(static_cast<std::size_t>(rows * cols * channels), 1);
@@ -268,7 +268,7 @@ TEST(OpCheck, SeesPartsOfValues) {
     check.makes(part, {});
     check.computed("first", false);
     EXPECT_FALSE(check.found());
-    values[0] = nan_value;  // outside of the second view
+    values[0] = nan_value;  // outside the second view
     *(part.at(2, part.cols - 1) + 3) = nan_value;
     if (table) values[0] = 1;
     check.makes(part, {});

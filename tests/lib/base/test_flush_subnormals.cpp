@@ -7,7 +7,7 @@
 namespace rossby {
 namespace {
 
-/// Half of the smallest normal number, computed where the compiler cannot.
+/// Half of the smallest normal number. The compiler cannot compute it in advance.
 float half_of_least() {
   volatile float least = std::numeric_limits<float>::min();
   volatile float half = 0.5F;

@@ -15,7 +15,7 @@ namespace {
 constexpr Index n = 13;
 constexpr Index steps = 9;
 
-/// Rows of one part, with every fifth value missing.
+/// The rows of one part. Every fifth value is missing.
 Series make_series(const RowPartition& partition, int part, bool missing) {
   Series series(steps, partition.size(part), 1);
   const auto rows = partition.rows_of(part);
@@ -25,7 +25,7 @@ Series make_series(const RowPartition& partition, int part, bool missing) {
   return series;
 }
 
-const std::vector<Index> training{0, 1, 2, 5, 6, 7};  // a fold is held out
+const std::vector<Index> training{0, 1, 2, 5, 6, 7};  // one fold is held out
 const std::vector<Index> pairs{1, 2, 6, 7};
 
 TEST(Batches, PairsVisitEveryPairOnceAnEpochAtAnyRankCount) {

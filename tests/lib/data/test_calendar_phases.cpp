@@ -11,7 +11,7 @@ namespace {
 using enum CalendarTable;
 
 TEST(CalendarPhases, OfFiveMinutesAreThoseOfTheDayAndOfTheWeek) {
-  // Friday evening; forecasts reach into Saturday.
+  // Friday evening: forecasts reach into Saturday.
   const TimeAxis axis = TimeAxis::regular(4, "minutes since 2012-03-02 23:40", 0, 5);
   EXPECT_EQ(CalendarPhases::obstacle(axis, time_of_day), "");
   EXPECT_EQ(CalendarPhases::obstacle(axis, day_of_week), "");
@@ -47,7 +47,7 @@ TEST(CalendarPhases, NeedDatesAndAStep) {
     EXPECT_NE(CalendarPhases::obstacle(TimeAxis::counter(5), table), "");
     EXPECT_NE(CalendarPhases::obstacle(TimeAxis::regular(1, "hours since 2000-01-01", 0, 1), table), "");
   }
-  // Seven hours divide no day; days of the week there are all the same.
+  // Seven hours do not divide a day, so all days of the week are the same.
   const TimeAxis odd = TimeAxis::regular(5, "hours since 2000-01-01", 0, 7);
   EXPECT_NE(CalendarPhases::obstacle(odd, time_of_day), "");
   EXPECT_EQ(CalendarPhases::obstacle(odd, day_of_week), "");

@@ -11,14 +11,15 @@
 #include "rossby/exchange/one_rank.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
 
-// Leading patterns by subspace iteration against EOFs by the method of snapshots, on one rank and on several.
+// Leading patterns by subspace iteration against EOFs by the method of snapshots, on one and on several
+// ranks.
 
 namespace rossby {
 namespace {
 
 constexpr Index nodes = 9, steps = 40;
 
-/// Three patterns of amplitude 5, 2 and 1, and noise.
+/// Three patterns of amplitude 5, 2 and 1, with noise.
 double value(Index t, Index i, double noise) {
   const Random random(3, "fields");
   double sum = noise * random.normal(static_cast<std::uint64_t>(t * nodes + i));

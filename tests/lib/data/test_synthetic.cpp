@@ -136,8 +136,7 @@ std::array<double, K> solve(std::array<std::array<double, K>, K> a, std::array<d
 }
 
 TEST(PacificField, LocalLinearModelBeatsPersistence) {
-  // Each cell from its 3 × 3 surroundings at the last step, one least-squares fit a cell and horizon on 300
-  // steps.
+  // One least-squares fit for each cell and horizon: 300 steps, from the 3 × 3 surroundings at the last step.
   PacificField field({});
   const Index train = 300, steps = 500, n_lat = field.n_lat(), n_lon = field.n_lon();
   const auto x = run(field, steps);

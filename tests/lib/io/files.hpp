@@ -8,7 +8,7 @@
 
 namespace rossby::testing_support {
 
-/// A directory of its own that disappears with the object.
+/// A temporary directory, removed by the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -23,7 +23,7 @@ class TemporaryDirectory {
   }
   [[nodiscard]] std::string path() const { return path_; }
   [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// Number of entries: what a failed write must not leave behind.
+  /// Number of entries: shows whether a failed write left files behind.
   [[nodiscard]] int entries() const {
     int count = 0;
     for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++count;

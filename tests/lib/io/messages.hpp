@@ -8,8 +8,8 @@
 
 namespace rossby::testing_support {
 
-/// The message of the UserError that `call` throws; empty (and a failure) where it throws none or one of
-/// several lines.
+/// Returns the message of the UserError that `call` throws. Fails if there is none or the message has several
+/// lines; the message is empty if there is none.
 template <class Call>
 std::string user_message(Call&& call) {
   try {

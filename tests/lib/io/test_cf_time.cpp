@@ -111,7 +111,7 @@ TEST(TimeAxis, MonthlyContinuesMonthlyOverLeapYears) {
   EXPECT_EQ(next.text(2), "2004-04");
   EXPECT_EQ(next.values()[1] - next.values()[0], 29);
   EXPECT_EQ(time.lead(36, next.values()[0]), 31);
-  const TimeAxis half = time.after(34, 4);  // two there, two beyond
+  const TimeAxis half = time.after(34, 4);  // two of the file, two beyond
   EXPECT_EQ(half.text(0), "2003-12");
   EXPECT_EQ(half.text(3), "2004-03");
 }
@@ -250,7 +250,7 @@ TEST(TimeAxis, StepsBefore) {
 }
 
 TEST(TimeAxis, StandardCalendarReferencesBefore1582AreJulian) {
-  // 1800-01-01 is 657071 days after 0001-01-01 in the Gregorian, 657073 in the mixed calendar.
+  // 1800-01-01 is day 657071 after 0001-01-01 in the Gregorian calendar, and day 657073 in the mixed one.
   EXPECT_EQ(axis({657073}, "days since 1-1-1 00:00:00").text(0), "1800-01-01");
   EXPECT_EQ(axis({657071}, "days since 0001-01-01", "proleptic_gregorian").text(0), "1800-01-01");
 }
@@ -314,7 +314,7 @@ TEST(TimeAxis, Refusals) {
 }
 
 TEST(TimeAxis, CalendarsOfClimateModels) {
-  // A century of years of 365 days: daily, monthly at mid-month.
+  // A century of 365-day years: daily, and monthly at mid-month.
   const TimeAxis daily = axis({0, 59, 60, 36500}, "days since 2000-01-01", "365_day");
   EXPECT_EQ(daily.text(1), "2000-03-01") << "2000 has no 29 February";
   EXPECT_EQ(daily.text(3), "2100-01-01");
@@ -414,7 +414,7 @@ TEST(TimeAxis, OneOrNoStep) {
   EXPECT_EQ(one.step_text(), "none");
   EXPECT_HAS(user_message([&] { (void)one.after(0, 1); }), "one step only");
   EXPECT_EQ(axis({}, "1").size(), 0);
-  // A slice of one step remembers the step of its axis.
+  // A slice of one step keeps the step length of its axis.
   EXPECT_EQ(TimeAxis::monthly(24, "1986-01").slice(3, 1).after(0, 1).text(0), "1986-05");
 }
 

@@ -19,12 +19,12 @@ namespace {
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
-/// A file of forecasts whose value at (init, lead, node, feature) tells its place.
+/// A forecast file in which each value encodes its (init, lead, node, feature).
 struct Made {
   std::vector<double> inits{0, 1, 2}, leads{1, 2};
   std::string init_units = "hours since 2001-01-01", lead_units, units = "m";
-  std::vector<double> lat, lon;    // of a grid
-  std::vector<std::string> names;  // of sensors
+  std::vector<double> lat, lon;    // of the grid, if any
+  std::vector<std::string> names;  // of the sensors, if any
   Index features = 1;
   std::string variable = "v";
 
@@ -118,7 +118,7 @@ TEST(ForecastFiles, OfGridsWithMonths) {
   made.lead_units = "months";
   made.leads = {0, 2, 1};
   made.lat = series.lat;
-  made.lon = {100, 470};  // 110, once around
+  made.lon = {100, 470};  // 470 is 110, once around the globe
   const ForecastFile file = ForecastFile::open(made.write(folder / "f.nc"), series);
   EXPECT_EQ(file.horizons(), 2);
   EXPECT_FALSE(file.has(1));
@@ -180,7 +180,7 @@ TEST(ForecastFiles, SayWhatIsWrong) {
   made.names = {"a", "b", "c"};
   made.units = "K";
   EXPECT_HAS(message(made), "is in \"K\", but in \"m\"");
-  made.units = "metre";  // the same by another name
+  made.units = "metre";  // the same unit by another name
   EXPECT_EQ(ForecastFile::open(made.write(folder / "f.nc"), series).horizons(), 2);
   made.leads = {2, 3};
   EXPECT_HAS(message(made), "no forecast of the first step");

@@ -54,7 +54,7 @@ TEST(Inspect, EveryRealFile) {
   for (const auto& entry : std::filesystem::directory_iterator(data_folder())) {
     if (entry.path().extension() != ".nc") continue;
     const std::string text = inspect_series(entry.path().string()), name = entry.path().stem().string();
-    // Figures of the data folder's own documentation.
+    // These figures come from the documentation of the data folder.
     if (name == "ersst_v5_global_2deg_monthly") {
       EXPECT_HAS(text, "10988 observed, 5032 never");
       EXPECT_HAS(text, "2010-01 to 2020-08, 128 steps, step 1 month");

@@ -11,7 +11,8 @@
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
 
-// Numbers of nodes beside a series: variables of grids, packed and missing ones, and files of others.
+// Node values from files other than the series: grid variables, packed and missing values, files of other
+// grids.
 
 namespace rossby {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
-/// sst(time = 2, lat = 2, lon = 3) with depth(lat, lon), beginning at `first_lat`.
+/// Writes sst(time = 2, lat = 2, lon = 3) with depth(lat, lon); latitudes begin at `first_lat`.
 void write_grid(const std::string& path, float first_lat, Index rows = 2) {
   NetcdfFile file = NetcdfFile::create(path);
   const int time = file.define_dimension("time", 2), lat = file.define_dimension("lat", rows),

@@ -119,7 +119,7 @@ TEST(RunDirectory, MetricsAreWholeLines) {
   run.append_metrics("{\"epoch\": 1}");
   run.append_metrics("{\"epoch\": 2}");
   EXPECT_EQ(read_text(run.metrics_file()), "{\"epoch\": 1}\n{\"epoch\": 2}\n");
-  std::ofstream(run.metrics_file(), std::ios::app) << "{\"epo";  // what a killed run leaves
+  std::ofstream(run.metrics_file(), std::ios::app) << "{\"epo";  // the line that a killed run leaves
   run.append_metrics("{\"epoch\": 3}");
   EXPECT_EQ(read_text(run.metrics_file()), "{\"epoch\": 1}\n{\"epoch\": 2}\n{\"epoch\": 3}\n");
   EXPECT_THROW(run.append_metrics("two\nlines"), BugError);

@@ -18,7 +18,7 @@
 
 namespace rossby::testing_support {
 
-/// The bytes as a chunk of a Zarr store has them: none, zlib, gzip, zstd, lz4 or blosc.
+/// Returns `bytes` as a chunk of a Zarr store: none, zlib, gzip, zstd, lz4 or blosc.
 inline std::string compressed(const std::string& codec, const std::string& bytes, int width) {
   if (codec == "zlib" || codec == "gzip") {
     z_stream stream{};
@@ -57,17 +57,17 @@ inline std::string compressed(const std::string& codec, const std::string& bytes
   return bytes;
 }
 
-/// A Zarr store that is written array by array.
+/// Writes a Zarr store, one array at a time.
 struct ZarrMaker {
   struct Array {
     std::string name;
     std::vector<Index> shape, chunks;
     std::string dtype = "<f4", codec = "none", separator = ".";
-    std::string dimensions = {};   // "time", "node": quoted names
-    std::string attributes = {};   // further ones, JSON with a comma before it
+    std::string dimensions = {};   // quoted names: "time", "node"
+    std::string attributes = {};   // further attributes: JSON with a leading comma
     std::string fill = "\"NaN\"";  // JSON
-    std::string more = {};         // further members of .zarray, with a comma before them
-    std::function<bool(const std::vector<Index>&)> keeps = {};  // chunks that are written
+    std::string more = {};         // further members of .zarray, with a leading comma
+    std::function<bool(const std::vector<Index>&)> keeps = {};  // true for the chunks to write
   };
 
   std::string path;
@@ -83,7 +83,7 @@ struct ZarrMaker {
     std::ofstream(path + "/" + name, std::ios::binary) << text;
   }
 
-  /// `value` of an element by its place.
+  /// `value` returns an element by its index.
   template <class T>
   void array(const Array& a, const std::function<T(const std::vector<Index>&)>& value) const {
     const std::string compressor =

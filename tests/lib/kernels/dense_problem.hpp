@@ -10,7 +10,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
-// A dense relation with inputs and outputs, as the tests of its kernels share it.
+// A dense relation with inputs and outputs, shared by the tests of its kernels.
 
 namespace rossby::dense_problem {
 
@@ -30,7 +30,7 @@ std::vector<T> random_values(Index size, const char* stream, double low = -1, do
   return values;
 }
 
-/// Inputs and outputs of one forward and backward; outputs start at 0.25, with sentinels around them.
+/// Inputs and outputs of one forward and backward pass. Outputs start at 0.25 and have sentinels around them.
 template <class T>
 struct Problem {
   static constexpr Index guard = 5;
@@ -72,11 +72,11 @@ struct Problem {
               context.data(),
               &weight_sum};
   }
-  /// Weights that bf16 holds exactly, entries at 0 and 1 among them.
+  /// Rounds weights to values that bf16 holds exactly. Some of them are 0 and 1.
   void round_weights() {
     for (T& value : weight) value = static_cast<T>(widen(round_nearest(static_cast<float>(value))));
   }
-  /// W in bf16 instead of `weight`, which is emptied.
+  /// Holds W in bf16 and empties `weight`.
   void hold_in_bf16() {
     for (const T value : weight) bf16.push_back(round_nearest(static_cast<float>(value)));
     weight.clear();

@@ -9,7 +9,8 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/optimiser.hpp"
 
-// Updates with gradient zero that were missed are taken in hops: held against the recurrence in long double.
+// Adam hops replay several missed updates with zero gradient at once. The truth is the recurrence in long
+// double.
 
 namespace rossby {
 namespace {
@@ -23,7 +24,7 @@ template <class T>
 std::vector<AdamConstants<T>> missed(const Setting& s, Index first, Index updates) {
   std::vector<AdamConstants<T>> steps;
   for (Index q = 0; q < updates; ++q) {
-    // As a schedule has it, every update another rate; late ones all the same.
+    // A schedule gives every update another rate; late updates have one rate.
     const double lr = first > 10000 ? s.lr : s.lr * (1 - 0.01 * static_cast<double>(q % 30));
     steps.push_back(adam_constants<T>({lr, s.beta1, s.beta2, s.epsilon, s.decay, 1, first + q}, s.decoupled));
   }
@@ -55,7 +56,7 @@ State<float> drawn(Index size, bool with_m, std::uint64_t seed) {
   State<float> state;
   for (Index i = 0; i < size; ++i) {
     const double g = std::pow(10, random.uniform(i, -9, 0));
-    // Small values shrink much before their squares make v grow.
+    // Small values shrink much before v grows by their squares.
     const double largest = i % 2 == 0 ? 1 : std::pow(10, random.at(3).uniform(i, -4, 0));
     state.theta.push_back(static_cast<float>(largest * random.at(1).uniform(i, -1, 1)));
     state.v.push_back(static_cast<float>(g * g));
@@ -105,11 +106,11 @@ TEST(AdamHops, AreAsExactAsOneUpdateAfterTheOther) {
           State<float> at_once = start, one_by_one = start;
           at_once.replay(exec, steps);
           for (const AdamConstants<float>& step : steps) one_by_one.replay(exec, {&step, 1});
-          // Hops are taken at all: they round elsewhere.
+          // The last bits show whether hops are used: hops round differently.
           const bool hops = updates >= 7 && !(setting.beta1 > 0 && setting.decay > 0 && !setting.decoupled);
           EXPECT_EQ(at_once.theta != one_by_one.theta || at_once.v != one_by_one.v, hops);
-          // Each update may round by half a unit, all of them to one side; of what theta shrinks to, the
-          // logarithm has such an error.
+          // Each update may round by half a unit, always to the same side. The logarithm of the shrink factor
+          // has an error of the same kind.
           const double relative = 4e-7 + 2e-8 * static_cast<double>(updates);
           const auto compare = [&](const std::vector<float>& got, const std::vector<float>& slow,
                                    const std::vector<long double>& expected, const std::vector<float>& before,
@@ -120,7 +121,7 @@ TEST(AdamHops, AreAsExactAsOneUpdateAfterTheOther) {
               const auto rounding = static_cast<double>(std::abs(slow[i] - expected[i]));
               const auto shrunk = static_cast<double>(std::abs(truth.theta[i] / start.theta[i]));
               const double more = setting.decay > 0 ? 1 + std::abs(std::log(shrunk)) : 1;
-              // What m moves theta by may nearly cancel it.
+              // The move by m may nearly cancel theta.
               const auto moved = static_cast<double>(std::abs(expected[i] - before[i]));
               const double scale = setting.beta1 > 0 ? std::max(size, moved) : size;
               ASSERT_LE(error, 3 * rounding + relative * more * scale + 1e-37)
@@ -156,12 +157,12 @@ TEST(AdamHops, DoNotDependOnTheNeighbours) {
     }
 }
 
-// Threads find values beyond a hop at the same time, and all its parts are there for each.
+// Several threads may reach values beyond a hop at the same time. Each of them must see the whole hop.
 TEST(AdamHops, DoNotDependOnThreads) {
   constexpr Index size = 1 << 17;
   for (const Setting& setting : settings) {
     SCOPED_TRACE(described(setting));
-    const auto steps = missed<float>(setting, 5, 150);  // three hops
+    const auto steps = missed<float>(setting, 5, 150);  // three hops long
     const State<float> start = drawn(size, setting.beta1 != 0, 29);
     State<float> one = start, four = start;
     one.replay({Backend::cpu, 1}, steps);
@@ -230,7 +231,7 @@ TEST(AdamHops, OfDoublesAndOfUnlikeUpdatesAreReplaysToTheBit) {
   }
 }
 
-/// Operations as they are told, and that steps which change nothing are hops, as plan/walk.hpp needs it.
+/// Counts operations as they run. Steps that change nothing still count as hops: plan/walk.hpp relies on it.
 TEST(AdamHops, AreToldAsWhatTheyAre) {
   const auto flops = [](const Setting& s, Index updates, const Exec& exec = {},
                         Missed how = Missed::in_hops) {

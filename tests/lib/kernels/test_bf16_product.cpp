@@ -14,8 +14,9 @@
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/product.hpp"
 
-// Products of floats rounded to bf16: against sums of rounded operands in double, with sentinels around rows
-// of c; the same bits from all instruction sets; and which products of the cpu back end round.
+// Products of floats rounded to bf16, against sums of the rounded operands in double. Sentinels surround the
+// rows of c. All instruction sets give the same bits. The last tests check which products of the CPU back end
+// round.
 
 namespace rossby {
 namespace {
@@ -25,7 +26,7 @@ using cpu::Strided;
 struct Set {
   std::string name;
   const cpu::Bf16Products* products;
-  bool fused;  // multiply-adds
+  bool fused;  // fused multiply-add
 };
 
 std::vector<Set> sets() {
@@ -45,7 +46,7 @@ struct Problem {
   bool a_transposed, b_transposed, add;
   std::vector<float> a, b, c;
 
-  /// Values by `value(index)`.
+  /// Fills the operands by `value(index)`.
   template <class Value>
   Problem(Index rows, Index cols, Index inner, int layout, const Value& value)
       : m(rows),
@@ -84,18 +85,18 @@ float usual(std::uint64_t index) {
   return static_cast<float>(random.normal(index));
 }
 
-/// Any bits at all: infinities, NaN, subnormals.
+/// Any bit pattern: infinities, NaN and subnormal numbers too.
 float any_bits(std::uint64_t index) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(Random(4, "bits").bits(index)));
 }
 
-/// Values whose products lie around the smallest that is not subnormal.
+/// Values whose products lie around the smallest normal number.
 float tiny(std::uint64_t index) {
   const int exponent = static_cast<int>(Random(5, "exponents").bits(index) % 60) - 93;
   return std::ldexp(usual(index), exponent);
 }
 
-/// All sets against sums in double.
+/// Compares all instruction sets with sums in double.
 void check(const Problem& p) {
   std::vector<float> a = p.a, b = p.b;
   for (std::vector<float>* operand : {&a, &b})
@@ -157,7 +158,7 @@ TEST(Bf16Product, NothingToMultiplyLeavesOrClears) {
   check(Problem(5, 0, 3, 0, usual));
 }
 
-/// The bits of two results; which NaN it is does not matter.
+/// Compares two results bit by bit; any NaN equals any other.
 void expect_same(const std::vector<float>& a, const std::vector<float>& b, const std::string& what) {
   ASSERT_EQ(a.size(), b.size());
   Index different = 0;
@@ -187,7 +188,7 @@ TEST(Bf16Product, AllSetsGiveTheSameBits) {
     }
 }
 
-/// Without fused multiply-adds subnormal products are lost, each below 2⁻¹²⁶.
+/// Without fused multiply-add, subnormal products are lost; each is below 2⁻¹²⁶.
 TEST(Bf16Product, PortableLosesSubnormalProductsAlone) {
   const std::vector<Set> all = sets();
   const Problem p(13, 33, 301, 0, tiny);
@@ -229,7 +230,7 @@ TEST(Bf16Product, RowsDoNotDependOnTheirNumber) {
   }
 }
 
-/// y, dx, dW of a layer and of its rounded operands, whose products floats hold exactly.
+/// y, dx and dW of a layer. Floats hold the products of its rounded operands exactly.
 template <class T>
 std::vector<T> layer(const Exec& exec, Index m, Index in, Index out, bool round) {
   std::uint64_t index = 0;
@@ -287,7 +288,7 @@ TEST(Bf16Product, LayersRoundByTheirWidth) {
     const double size = std::sqrt(static_cast<double>(std::max(l.m, std::max(l.in, l.out))));
     for (std::size_t i = 0; i < truth.size(); ++i)
       ASSERT_NEAR(found[i], truth[i], 2e-6 * size * (5 + size)) << i;
-    // The operands are not those of the model: rounding shows, and is no larger than bf16's.
+    // Compared with unrounded operands, the result shows rounding, but no more than that of bf16.
     const std::vector<double> exact = layer<double>(model, l.m, l.in, l.out, false);
     double error = 0, norm = 0;
     for (std::size_t i = 0; i < truth.size(); ++i) {

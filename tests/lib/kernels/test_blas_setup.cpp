@@ -17,7 +17,7 @@ void gotoblas_dynamic_quit() __attribute__((weak));
 namespace rossby {
 namespace {
 
-/// Has OpenBLAS take this processor for another one, as when it was loaded.
+/// Makes OpenBLAS choose its kernels for the processor `core`, as at load time.
 void take_for(const char* core) {
   ASSERT_EQ(::setenv("OPENBLAS_CORETYPE", core, 1), 0);
   gotoblas_dynamic_quit();
@@ -25,7 +25,7 @@ void take_for(const char* core) {
   ASSERT_EQ(::unsetenv("OPENBLAS_CORETYPE"), 0);
 }
 
-/// Largest error of a product that no tile divides.
+/// Largest error of a product whose sizes no tile divides.
 double product_error() {
   const Index m = 67, n = 131, k = 83;
   std::vector<float> a(m * k), b(k * n), c(m * n);
@@ -49,7 +49,7 @@ TEST(BlasSetup, KernelsOfOldProcessorsAreReplaced) {
   for (const char* core : {"Prescott", "Nehalem", "Sandybridge"})
     EXPECT_EQ(wanted_blas_core(core), wide ? "SkylakeX" : narrow ? "Haswell" : core);
   for (const char* core : {"Haswell", "Zen"}) EXPECT_EQ(wanted_blas_core(core), wide ? "SkylakeX" : core);
-  // Those of the widest vectors, and what nobody has heard of.
+  // Processors with the widest vectors, and unknown ones, stay as they are.
   for (const char* core : {"SkylakeX", "Cooperlake", "SapphireRapids", "unknown", "ZenNext", "neoversev1"})
     EXPECT_EQ(wanted_blas_core(core), core);
 }
@@ -65,7 +65,7 @@ TEST(BlasSetup, AnOpenBlasThatDoesNotKnowTheProcessorIsToldAnother) {
   EXPECT_EQ(blas_core(), wanted_blas_core("Prescott"));
   EXPECT_LT(product_error(), 1e-5);
   EXPECT_EQ(std::getenv("OPENBLAS_CORETYPE"), nullptr);
-  // What somebody has asked for stays.
+  // An explicit request of the user stays.
   take_for("Nehalem");
   ASSERT_EQ(::setenv("OPENBLAS_CORETYPE", "Nehalem", 1), 0);
   set_up_blas();

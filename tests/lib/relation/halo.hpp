@@ -9,13 +9,13 @@
 
 namespace rossby::test {
 
-/// Ghosts of all parts together, and of the part that has most.
+/// Number of ghosts: of all parts together, and of the part with most.
 struct Halo {
   Index total = 0;
   Index largest = 0;
 };
 
-/// The ghosts of the 8 neighbours of a grid, or of the powers `hops` of that relation.
+/// Counts the ghosts of the 8-neighbour relation of a grid, or of its powers `hops`.
 inline Halo halo(const Grid& grid, const RowPartition& partition, const std::vector<int>& hops = {1}) {
   const auto counts = on_parts(partition.parts(), [&](Mailbox& mailbox) {
     const GlobalEdges edges = powers(grid_neighbours(grid, GridRelations::one, partition, mailbox.part()),

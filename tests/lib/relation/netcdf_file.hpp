@@ -12,15 +12,14 @@
 
 namespace rossby::test {
 
-/// The folder that an environment variable names, or the one beside the project; empty where there is none.
+/// The folder that an environment variable names, or `otherwise`; empty if it does not exist.
 inline std::string folder(const char* variable, const std::string& otherwise) {
   const char* named = std::getenv(variable);
   const std::string path = named ? named : otherwise;
   return std::filesystem::is_directory(path) ? path : std::string{};
 }
 
-/// Just enough of a NetCDF reader to read whole variables as doubles, apart from the one that is tested
-/// elsewhere.
+/// A minimal NetCDF reader that reads whole variables as double. It is independent of the reader under test.
 class NetcdfFile {
  public:
   explicit NetcdfFile(const std::string& path) { check(nc_open(path.c_str(), NC_NOWRITE, &id_), path); }

@@ -43,14 +43,14 @@ class ThreadMailbox final : public Mailbox {
   int part_;
 };
 
-/// What each of P parts returned from the collective `work(mailbox)`, or threw.
+/// The results of the collective `work(mailbox)` on P parts, or the errors that it threw.
 template <class T>
 struct Outcome {
   T value{};
   std::exception_ptr error;
 };
 
-/// Runs `work` on P parts at once. A part that throws leaves the barrier, so the others are not held up for
+/// Runs `work` on P parts at once. A part that throws leaves the barrier, so that the others do not wait for
 /// ever.
 template <class Work>
 auto outcomes_of_parts(int parts, const Work& work) {
@@ -74,7 +74,7 @@ auto outcomes_of_parts(int parts, const Work& work) {
   return outcomes;
 }
 
-/// The same where nothing is expected to throw; the first error is thrown on.
+/// The same if no error is expected; rethrows the first one.
 template <class Work>
 auto on_parts(int parts, const Work& work) {
   using Result = decltype(work(std::declval<Mailbox&>()));
@@ -91,7 +91,7 @@ using List = std::vector<std::pair<Index, double>>;
 /// Relations of all nodes by global row: [row][relation].
 using Lists = std::vector<std::vector<List>>;
 
-/// The union of the parts' blocks; fails where a row is missing or a block's shape is inconsistent.
+/// The union of the parts' blocks. Fails if a row is missing or the shape of a block is inconsistent.
 inline Lists united(const std::vector<GlobalEdges>& blocks, const RowPartition& partition) {
   Lists lists(static_cast<std::size_t>(partition.rows()));
   for (int p = 0; p < partition.parts(); ++p) {
@@ -117,11 +117,11 @@ inline Lists united(const std::vector<GlobalEdges>& blocks, const RowPartition& 
   return lists;
 }
 
-/// Part counts that every distributed result is held against P = 1 with.
+/// Part counts at which every distributed result is compared with P = 1.
 inline constexpr int part_counts[] = {1, 2, 3, 4, 7};
 
-/// Contiguous blocks, shuffled owners, owners that leave every second part empty, and rows in random orders
-/// inside blocks and inside scattered parts.
+/// Partitions: contiguous blocks, shuffled owners, every second part empty, and rows in random order within
+/// blocks and within scattered parts.
 inline std::vector<RowPartition> partitions(Index rows, int parts) {
   std::vector<RowPartition> all{RowPartition::blocks(rows, parts)};
   const Random random(11, "owners");
@@ -137,7 +137,7 @@ inline std::vector<RowPartition> partitions(Index rows, int parts) {
   return all;
 }
 
-/// A slice of a list, as part p of P reads it from a file.
+/// The slice of a list that part p of P reads from a file.
 template <class T>
 std::span<const T> slice(const std::vector<T>& list, int part, int parts) {
   const std::size_t begin = list.size() * static_cast<std::size_t>(part) / static_cast<std::size_t>(parts);

@@ -27,7 +27,7 @@ std::vector<Edge> random_edges(Index n) {
   return edges;
 }
 
-/// Visits every part of every partition of a few sizes with the edges of that part.
+/// Calls `visit` for every part of every partition of a few sizes, with the edges of that part.
 template <class Visit>
 void each_part(const Visit& visit) {
   for (const Index n : {0, 1, 2, 5, 23})

@@ -15,7 +15,7 @@ namespace {
 
 using test::Lists;
 
-/// Random edges with duplicates; weights whose sums depend on their order.
+/// Random edges with duplicates. The sums of their weights depend on the order.
 std::vector<Edge> random_edges(Index n, int relations, std::size_t count) {
   std::vector<Edge> edges;
   const Random random(41, "edges");
@@ -152,7 +152,7 @@ TEST(Normalise, RowsSumToOneAndEmptyOnesStayEmpty) {
   EXPECT_TRUE(lists[1][0].empty());
   EXPECT_EQ(lists[2][0], (test::List{{0, 0.5}, {1, -0.5}}));
   EXPECT_EQ(lists[3][0], (test::List{{0, -1.0}, {1, 2.0}}));
-  // A sum that is rounding alone: dividing by it would leave infinity.
+  // The sum is zero up to rounding: dividing by it would give infinity.
   auto cancelled =
       build({{0, 0, 0, 1e30}, {1, 0, 0, -1e30}, {2, 0, 0, 1e-300}}, 1, RowPartition::blocks(3, 1)).front();
   const auto before = cancelled.value;

@@ -1,4 +1,4 @@
-// Builders on the graphs and grids of real files; skipped where the files are not there.
+// Builders on the graphs and grids of real files. Skipped if the files are missing.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -60,12 +60,12 @@ struct Sea {
   bool periodic;
   Index cells;
   int parts;
-  Index tiles;      // ghosts of all parts together, 8 neighbours
-  Index rows;       // the same with contiguous blocks of cells
-  Index four_hops;  // of tiles with hops 1, 2 and 4
+  Index tiles;      // ghosts of all tiles together, 8 neighbours
+  Index rows;       // the same for contiguous blocks of cells
+  Index four_hops;  // ghosts of tiles with hops 1, 2 and 4
 };
 
-// The ghost counts of docs/design/relations.md.
+// These counts are in docs/design/relations.md.
 TEST(RealGrids, TilesNeedFewGhosts) {
   const std::string data = test::folder("ROSSBY_DATA", ROSSBY_TEST_DATA);
   if (data.empty()) GTEST_SKIP() << "no data files; set ROSSBY_DATA";

@@ -13,7 +13,7 @@ namespace {
 using test::List;
 using test::Lists;
 
-/// About a third of the cells are land; nodes are numbered in a shuffled order.
+/// About a third of the cells are land. Nodes are numbered in random order.
 Grid patchy_grid(Index n_lat, Index n_lon, bool periodic) {
   Grid grid{n_lat, n_lon, {}, periodic};
   const Random random(23, "land");
@@ -31,7 +31,7 @@ Index nodes_of(const Grid& grid) {
                                           [](Index node) { return node >= 0; }));
 }
 
-/// Every pair of cells, asked whether one is the other's neighbour in the given direction (−1: in any).
+/// Checks every pair of cells for being neighbours in the given direction (−1: in any).
 Lists pairwise(const Grid& grid, bool directional) {
   const int step_lat[] = {1, 1, 0, -1, -1, -1, 0, 1};
   const int step_lon[] = {0, 1, 1, 1, 0, -1, -1, -1};

@@ -24,7 +24,7 @@ std::vector<Index> sizes(const std::vector<int>& owners, int parts) {
   return count;
 }
 
-// 60 × 168 cells, 8 neighbours: what bisection gives is what the best rectangular tiling gives, 1×4 and 2×8.
+// 60 × 168 cells, 8 neighbours: bisection is as good as the best rectangular tilings, 1×4 and 2×8.
 TEST(GridTiles, HalosAreThoseOfTheBestRectangles) {
   struct Case {
     bool periodic;
@@ -121,7 +121,7 @@ TEST(GridTiles, OneHeavyNodeLeavesNoTileEmpty) {
 }
 
 TEST(GridTiles, NumbersOfNodesDoNotMatter) {
-  // The same cells with nodes numbered backwards: the same tiles.
+  // The same cells with nodes numbered backwards give the same tiles.
   Grid grid = full_grid(7, 9);
   const auto owners = grid_tiles(7, 9, grid.node_of_cell, 5);
   std::reverse(grid.node_of_cell.begin(), grid.node_of_cell.end());

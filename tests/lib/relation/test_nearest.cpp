@@ -26,8 +26,8 @@ struct Places {
   }
 };
 
-/// Central angle by the haversine formula in extended precision, rounded to 1e-8 rad (6 cm on Earth): another
-/// road to the order than the builder's, with ties where a regular grid has them.
+/// Central angle by the haversine formula in extended precision, rounded to 1e-8 rad (6 cm on Earth). It is
+/// independent of the formula of the builder, and has ties on regular grids.
 Index angle(const Places& at, std::size_t i, std::size_t j) {
   constexpr long double degree = std::numbers::pi_v<long double> / 180;
   const long double lat = (at.latitude[j] - at.latitude[i]) * degree / 2;
@@ -94,7 +94,7 @@ TEST(NearestNeighbours, AcrossTheDateLineHoweverLongitudesAreWritten) {
   at.add(0, 179.5);
   at.add(0, -179.5);  // one degree from the first
   at.add(0, 177);
-  at.add(0, 183.5);  // three from the second
+  at.add(0, 183.5);  // three degrees from the second
   at.add(0, 0);
   const auto edges = nearest_neighbours(at.latitude, at.longitude, 1, RowPartition::blocks(5, 1), 0);
   const std::vector<Index> expected{1, 0, 0, 1, 2};
@@ -117,7 +117,7 @@ TEST(NearestNeighbours, ThePoleIsOnePlaceAtEveryLongitude) {
   };
   EXPECT_EQ(list(0), (std::vector<Index>{2, 3}));
   EXPECT_EQ(list(2), (std::vector<Index>{0, 3}));
-  EXPECT_EQ(list(4), (std::vector<Index>{0, 2}));  // three at the same distance
+  EXPECT_EQ(list(4), (std::vector<Index>{0, 2}));  // three nodes are equally near
   EXPECT_EQ(list(1), (std::vector<Index>{0, 2}));
   EXPECT_EQ(list(6)[1], 5);
   expect_brute_force(at, 3);

@@ -114,7 +114,7 @@ TEST(Powers, OfAOneWayPathEndAfterItsLength) {
   }
 }
 
-/// Counts what a part is sent, to hold the claim that no part sees more than its products touch.
+/// Counts received bytes: a part receives only the rows that its products need.
 class CountingMailbox final : public Mailbox {
  public:
   explicit CountingMailbox(Mailbox& inner) : inner_(inner) {}
@@ -133,7 +133,7 @@ class CountingMailbox final : public Mailbox {
 };
 
 TEST(Powers, FetchEachRowOfTheNeighbourhoodOnceAndNoOther) {
-  // A ring of 1000 nodes in 4 blocks: W^4 of a block touches the 3 nearest foreign rows on either side.
+  // A ring of 1000 nodes in 4 blocks: W^4 of a block needs the 3 nearest foreign rows on each side.
   const Index n = 1000;
   std::vector<Edge> edges;
   for (Index i = 0; i < n; ++i) {
@@ -148,8 +148,8 @@ TEST(Powers, FetchEachRowOfTheNeighbourhoodOnceAndNoOther) {
     (void)powers(own, hops, partition, counting);
     return counting.bytes;
   });
-  // Six rows asked for and six sent: 8 bytes a request; a count and two entries of 16 bytes an answer.
-  // To each of the four parts, whether all is finite.
+  // Each part requests six rows and sends six. A request has 8 bytes, an answer a count and two entries of 16
+  // bytes. Each of the four parts also receives a flag: are all values finite?
   for (const std::size_t b : bytes) EXPECT_EQ(b, 6u * 8 + 6u * (8 + 2 * 16) + 4u * 4);
 }
 

@@ -18,7 +18,8 @@ TEST(SensorGraph, GreatCircles) {
   EXPECT_NEAR(great_circle_km(34, -118, 34.00001, -118), 1.11195e-3, 1e-8);
 }
 
-/// Distances of four nodes, one way longer than back; (0, 1) comes twice and the second counts.
+/// Distances of four nodes. One pair has different distances each way; (0, 1) comes twice and the second
+/// counts.
 std::vector<Edge> distances() {
   return {{1, 0, 0, 2}, {0, 1, 0, 77}, {0, 0, 0, 0}, {2, 3, 0, 6}, {0, 1, 0, 1}, {3, 0, 0, 3}};
 }
@@ -58,7 +59,7 @@ TEST(SensorGraph, BadDistances) {
 
 TEST(SensorGraph, NearestOfSomeNodes) {
   const std::vector<double> lat{0, 0, 0, 0, 0}, lon{0, 1, 3, std::nan(""), 7};
-  const std::vector<Index> nodes{0, 2, 4};  // 1 and 3 are not joined: 1 would be nearest, 3 has no place
+  const std::vector<Index> nodes{0, 2, 4};  // 1 and 3 are left out: 1 would be the nearest, 3 has no place
   const auto edges = nearest_distances(lat, lon, nodes, 1);
   ASSERT_EQ(edges.size(), 3u);
   EXPECT_EQ(edges[0].source, 0);

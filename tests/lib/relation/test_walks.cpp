@@ -7,7 +7,7 @@
 #include "rossby/relation/builders.hpp"
 #include "tests/lib/relation/parts.hpp"
 
-// Transposes over parts, random walks, symmetric normalisation and Laplacians, against dense matrices.
+// Distributed transposes, random walks, symmetric normalisation and Laplacians, against dense matrices.
 
 namespace rossby {
 namespace {
@@ -16,7 +16,7 @@ using Matrix = std::vector<std::vector<double>>;
 
 constexpr Index n = 13;
 
-/// Node 6 has no edges, node 0 none that leave it, node 12 none that reach it; some point to themselves.
+/// Node 6 has no edges, node 0 no outgoing ones, node 12 no incoming ones. Some nodes have self-loops.
 std::vector<Edge> random_edges(int relations) {
   std::vector<Edge> edges;
   const Random random(17, "edges");
@@ -40,7 +40,7 @@ RowPartition partition_of(int parts, bool shuffled) {
   return RowPartition::from_owners(owners, parts);
 }
 
-/// Relations of all parts as dense matrices.
+/// The relations of all parts as dense matrices.
 std::vector<Matrix> whole(const std::vector<GlobalEdges>& blocks, const RowPartition& partition) {
   std::vector<Matrix> all(static_cast<std::size_t>(blocks.front().relations),
                           Matrix(n, std::vector<double>(n, 0.0)));
@@ -172,7 +172,7 @@ TEST_P(Walks, ScaledLaplaciansAreThoseOfDenseMatrices) {
       2, [](const auto& w, std::size_t k, std::size_t i, std::size_t j) { return laplacian(w[k], i, j); });
 }
 
-/// Polynomials of Chebyshev stay within ±1 there.
+/// Chebyshev polynomials stay within ±1 on this interval.
 TEST(Laplacian, HasItsSpectrumWithinTheUnitInterval) {
   const auto all = built(1, 3, true, [](const GlobalEdges& own, const RowPartition& p, Mailbox& m) {
     return scaled_laplacian(own, p, m);

@@ -27,7 +27,7 @@ TEST(Buffer, IsZeroAndOfItsSizeAtAnyOfTheWaysToGetMemory) {
 
 #if defined(__linux__)
 TEST(Buffer, LargeOnesLieAtDifferentPlacesOf256MiB) {
-  // What a dense relation has: values and moments of one size, one after the other.
+  // The allocations of a dense relation: values and moments of one size, one after the other.
   for (const Index values : {3 * mebi, 16 * mebi, 64 * mebi}) {
     std::vector<Buffer<float>> buffers;
     std::set<std::uintptr_t> places;

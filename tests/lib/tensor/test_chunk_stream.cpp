@@ -13,7 +13,7 @@
 #include "rossby/tensor/simulated_device.hpp"
 
 // Sweeps over chunks against arrays in memory: any number of chunks in memory, both directions, odd last
-// chunks, with and without the thread that reads and writes.
+// chunks, with and without the I/O thread.
 
 namespace rossby {
 namespace {
@@ -24,7 +24,7 @@ std::string folder() {
 
 struct Shape {
   Index rows, columns, chunk_rows;
-  std::size_t slots;  // 0: the least that works
+  std::size_t slots;  // 0: the minimum that works
   bool overlap;
 };
 
@@ -40,7 +40,7 @@ ChunkStreamOptions options_of(const Shape& s, std::size_t arrays) {
 
 class Streams : public testing::TestWithParam<Shape> {};
 
-/// Arrays that a stream works on, and what they have to be.
+/// The arrays of a stream, and their expected values.
 struct Arrays {
   static constexpr int count = 3;
   Shape shape;
@@ -56,7 +56,7 @@ struct Arrays {
   }
   int* mapped(int a) { return files[static_cast<std::size_t>(a)].data(); }
 
-  /// Changes every value where `writes`, each in its own way; counts what is not as it should be.
+  /// Counts wrong values and, if `writes`, changes every value, each differently.
   Index sweep(int arrays, bool descending, bool writes, int add) {
     Index wrong = 0;
     Index expected = descending ? stream.chunks() - 1 : 0;
@@ -97,7 +97,7 @@ TEST_P(Streams, SweepsSeeWhatWasWritten) {
     if (bits / 256 % 7 != 0) continue;
     arrays.stream.settle();
     ASSERT_EQ(arrays.wrong_in_mappings(), 0) << "after sweep " << s;
-    // What others write into the mapping, the next sweep has to find.
+    // The next sweep must see values that others write into the mapping.
     for (std::size_t i = 0; i < arrays.truth[1].size(); ++i) arrays.mapped(1)[i] = arrays.truth[1][i] = s;
   }
 }
@@ -130,7 +130,7 @@ TEST(ChunkStream, TurningFindsTheLastChunks) {
   EXPECT_EQ(arrays.stream.statistics().read_bytes - second, first * 8 / 12);
 }
 
-/// A changed chunk leaves a chunk before its room is needed: its way out and the way in of others overlap.
+/// A changed chunk is written one chunk before its space is needed, so that writes and reads overlap.
 TEST(ChunkStream, ChangedChunksLeaveAhead) {
   Arrays arrays({50, 6, 5, 3, true});  // 10 chunks, 3 in memory
   const double chunk = 3 * 5 * 6 * sizeof(int);
@@ -188,8 +188,8 @@ TEST(ChunkStream, LeavesNoFileBehind) {
   std::filesystem::remove(mine);
 }
 
-// Chunks of a device. What it computes is enqueued, as kernels are: it finds what has arrived by then,
-// however far any of the queues has run ahead.
+// Chunks on a device. Computation is enqueued, as kernels are. It sees the right values, however far one
+// queue runs ahead of the others.
 
 using Queue = DeviceDriver::Queue;
 
@@ -206,7 +206,7 @@ TEST_P(DeviceStreams, SweepsSeeWhatWasWritten) {
     auto owner = std::make_unique<SimulatedDriver>(std::size_t{1} << 28, GetParam().order);
     SimulatedDriver* driver = owner.get();
     DeviceOptions small;
-    small.staging_bytes = 4096;  // every wait opens and closes all of the device's memory
+    small.staging_bytes = 4096;  // every wait switches access to all device memory on and off
     Device device(std::move(owner), small);
     constexpr int count = 3;
     ChunkStreamOptions options = options_of(shape, count);
@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
                     OnDeviceCase{Transfer::pinned_async, {Queue::compute, Queue::in, Queue::out}},
                     OnDeviceCase{Transfer::pinned_async, {Queue::compute, Queue::out, Queue::in}}));
 
-/// The host takes what kernels made of each chunk and changes the chunk; the next sweep finds it changed.
+/// The host takes the kernels' results of each chunk and updates the chunk. The next sweep sees the update.
 TEST_P(DeviceStreams, HostsUpdateWithWhatLeaves) {
   for (const Shape& shape : {Shape{13, 7, 4, 0, true}, Shape{29, 3, 2, 5, true}, Shape{13, 7, 4, 9, true},
                              Shape{3, 4, 100, 0, true}}) {
@@ -308,7 +308,7 @@ TEST_P(DeviceStreams, HostsUpdateWithWhatLeaves) {
       stream.changed(chunk);
     };
     for (int s = 0; s < 12; ++s) {
-      const bool writes = s % 2 == 1;  // a sweep up that reads, one down that sends gradients
+      const bool writes = s % 2 == 1;  // an ascending sweep reads, a descending one sends gradients
       stream.start(1, writes, false);
       for (Index k = 0; k < stream.chunks(); ++k) {
         const Index chunk = stream.take(), entries = stream.rows(chunk) * shape.columns;
@@ -334,7 +334,7 @@ TEST_P(DeviceStreams, HostsUpdateWithWhatLeaves) {
   }
 }
 
-/// Weights that all fit are brought once an update, whatever the moments are.
+/// If all weights fit on the device, each update uploads them once, whatever the moments need.
 TEST(DeviceStream, OnlyChangedChunksAreBroughtAgain) {
   Device device(std::make_unique<SimulatedDriver>());
   ChunkStream stream({.folder = "",

@@ -33,7 +33,7 @@ TEST(Device, BuffersAreZeroAndCopiesComeBackAfterWaiting) {
   Buffer<int> buffer(1000, device);
   std::vector<int> host(1000, 7);
   device.download(std::span(host), buffer.data());
-  EXPECT_EQ(host[0], 7);  // not waited for
+  EXPECT_EQ(host[0], 7);  // the download has not run yet
   device.wait();
   EXPECT_EQ(std::count(host.begin(), host.end(), 0), 1000);
   std::iota(host.begin(), host.end(), 0);
@@ -119,13 +119,14 @@ TEST(Device, AnArenaOfAddressesTellsWhatTheHostsTakes) {
   EXPECT_GE(real.resident_peak(), real.peak_bytes());
   EXPECT_LE(real.resident_peak(), real.taken_bytes() + (std::size_t{4} << 21));
   EXPECT_EQ(idle.resident_on_host(), traced.resident_whole());
-  // Small ones are cleared, larger ones take whole pages of what is touched.
+  // Small blocks are cleared; larger ones count the whole pages that are touched.
   EXPECT_EQ(detail::resident_bytes(100, 0), 128U);
   EXPECT_EQ(detail::resident_bytes(std::size_t{1} << 20, 5000), 8192U);
   EXPECT_EQ(detail::resident_bytes(std::size_t{9} << 20, 1), std::size_t{1} << 21);
 }
 
-/// The host's tape has values and lists in one arena, a trace of it in two: how blocks grow depends on both.
+/// The tape of the host has values and lists in one arena, its trace has two arenas. Block growth depends on
+/// both.
 TEST(Device, ListsCountInTheArenaThatStandsForTheHosts) {
   Device idle(SimulatedDriver::idle());
   Arena values(&idle), lists, apart(&idle), real;
@@ -167,7 +168,7 @@ TEST(Device, AnArenaHoldsNoMoreThanItNeeds) {
   Device device = simulated();
   const std::size_t before = device.used_bytes();
   Arena arena(&device);
-  for (int k = 1; k <= 8; ++k) {  // scratch that is given back, then something larger that stays
+  for (int k = 1; k <= 8; ++k) {  // temporary memory that is given back, then a larger block that stays
     const auto mark = arena.mark();
     (void)arena.take<std::byte>(k * mib);
     arena.rewind(mark);
@@ -216,7 +217,7 @@ TEST(Device, ListsTravelHoweverManyAndLarge) {
   for (int k = 0; k < 100; ++k) {
     std::vector<int> list(static_cast<std::size_t>(k == 50 ? 5000 : 1 + k % 7), k);
     const int* there = device.on_device(std::span<const int>(list));
-    // As a kernel would: read after it was enqueued.
+    // Read after it was enqueued, as a kernel reads it.
     places.emplace_back(std::ssize(list), device);
     device.driver().copy_within(places.back().data(), there, list.size() * sizeof(int));
     list.assign(list.size(), -1);  // the host array may change at once
@@ -278,7 +279,7 @@ TEST(SimulatedDevice, KernelsAreGivenNoMemoryOfTheHost) {
     double value;
   } kernel{100, there.data() + 3, 0.5};
   EXPECT_NO_THROW((void)driver.launch(&kernel, sizeof kernel));
-  kernel.from = there.data() + 100;  // of nothing
+  kernel.from = there.data() + 100;  // points into no array
   EXPECT_NO_THROW((void)driver.launch(&kernel, sizeof kernel));
   kernel.from = nullptr;
   EXPECT_NO_THROW((void)driver.launch(&kernel, sizeof kernel));
@@ -298,7 +299,7 @@ void expect_nothing_beside_an_array_is_touched() {
     device.release(array);
   };
   write(64, 63);
-  EXPECT_DEATH(write(64, 64), "");  // 256 bytes: the page behind
+  EXPECT_DEATH(write(64, 64), "");  // 256 bytes: the next page
   EXPECT_DEATH(write(60, 60), "a kernel wrote beside an array of 240 bytes");
   EXPECT_DEATH(write(60, -1), "a kernel wrote beside an array of 240 bytes");
   EXPECT_DEATH(write(10000, 10016), "");
@@ -391,7 +392,7 @@ TEST(Device, TimersTellWhatAQueueTook) {
   spend(2e-3);
   driver.record(timers[1], DeviceDriver::Queue::compute);
   driver.record(timers[2], DeviceDriver::Queue::compute);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the host's time is not the queue's
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time of the host is not time of the queue
   driver.wait();
   EXPECT_GE(driver.seconds_between(timers[0], timers[1]), 2e-3);
   EXPECT_LT(driver.seconds_between(timers[1], timers[2]), 1e-3);
@@ -405,13 +406,13 @@ TEST(Device, ScratchHasItsSize) {
   EXPECT_THROW((void)device.scratch<double>(Index{1} << 30), BugError);
 }
 
-/// A CUDA runtime whose calls fail when they are told to.
+/// A CUDA runtime whose calls fail on request.
 class FakeApi final : public CudaApi {
  public:
   int devices = 2;
   int fail_count = 0, fail_set = 0, fail_stream = 0, fail_copy = 0, fail_wait = 0, fail_launch = 0,
       fail_event = 0;
-  int fail_allocate = 0;  // 2: there is not enough
+  int fail_allocate = 0;  // 2: not enough memory
   int fail_properties = 0;
   int major = 9;
   mutable int streams = 0, forgotten = 0;
@@ -495,7 +496,7 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
     EXPECT_EQ(driver.allocate(100), nullptr);
     EXPECT_EQ(driver.allocate_pinned(100), nullptr);
     EXPECT_EQ(api.forgotten, before + 2);
-    api.fail_allocate = 700;  // of a kernel before
+    api.fail_allocate = 700;  // an error of an earlier kernel
     const std::string kernels = "GPU 1 failed while allocating memory: CUDA error 700: text of 700";
     EXPECT_EQ(error_of([&] { (void)driver.allocate(100); }), kernels);
     EXPECT_EQ(error_of([&] { (void)driver.allocate_pinned(100); }), kernels);
