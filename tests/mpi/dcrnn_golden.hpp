@@ -18,7 +18,7 @@
 
 namespace rossby::test {
 
-/// The windows of one step of a file of reference numbers, this rank's rows.
+/// The windows of one step of a file of reference numbers: the rows of this rank.
 template <class T>
 class GoldenWindows final : public WindowSource<T> {
  public:
@@ -63,7 +63,7 @@ class GoldenWindows final : public WindowSource<T> {
         *x.value.at(i, b) = static_cast<T>((target_at(b, h, row(i)) - mean_) / std_);
     return x;
   }
-  /// In original units, NaN where missing (0).
+  /// Targets of lead `h` in original units; missing values (0) are NaN.
   [[nodiscard]] NodeView<const float> target(Tape<T>& tape, Index h) const {
     const NodeView<float> x(tape.arena().template take<float>(rows() * windows_).data(), rows(), windows_, 1);
     for (Index i = 0; i < rows(); ++i)
@@ -73,7 +73,7 @@ class GoldenWindows final : public WindowSource<T> {
       }
     return x;
   }
-  /// Observed targets of all nodes.
+  /// Number of observed targets over all nodes.
   [[nodiscard]] double observed() const {
     double count = 0;
     for (const double value : target_) count += value != 0;
@@ -123,7 +123,7 @@ class GoldenDcrnn {
     shift_.assign(rows_.size(), static_cast<T>(golden.number("mean")));
   }
 
-  /// What `group` says of a parameter, in this model's layout.
+  /// Returns the values of a parameter in `group` of the file, in the layout of this model.
   [[nodiscard]] std::vector<double> expected(const std::string& group, const Parameter<T>& parameter) const {
     if (parameter.name.starts_with("projection")) return golden_.array(group + "/" + parameter.name);
     const std::size_t cut = parameter.name.find('_');
@@ -167,7 +167,7 @@ class GoldenDcrnn {
     return GoldenWindows<T>(golden_, rows_, step, feed);
   }
 
-  /// Records the loss of a batch; leaves predictions in `outputs`.
+  /// Records the loss of a batch. `outputs` receives the predictions.
   void record(Tape<T>& tape, const GoldenWindows<T>& batch, Losses& losses, std::vector<Var<T>>& outputs) {
     outputs.resize(static_cast<std::size_t>(batch.outputs()));
     model_->predict(tape, batch, outputs);
@@ -184,7 +184,7 @@ class GoldenDcrnn {
   [[nodiscard]] const std::vector<GlobalRow>& rows() const { return rows_; }
   [[nodiscard]] const GlobalEdges& supports() const { return supports_; }
 
-  /// Our terms go by order, then support; the files' by support, then order.
+  /// Terms here are ordered by order, then support; in the files by support, then order.
   [[nodiscard]] Index golden_term(Index term) const {
     if (term == 0) return 0;
     const Index supports = supports_.relations;

@@ -1,15 +1,14 @@
 // A good state file, edited by statements through HDF5, → read_state, read_state_metadata. Raw bytes are not
-// tried: what HDF5 makes of damaged ones is not ours.
+// tried, because damaged ones only test HDF5.
 //
 //     empty                              edit an empty HDF5 file instead of the good one
 //     remove PATH    group PATH          link PATH TARGET    soft PATH TARGET
-//     set PATH TYPE EXTENT...            a new dataset; TYPE: u1 i4 i8 f4 f8 text vlen compound; EXTENT: none
-//     for a
-//                                        scalar, null for no values
+//     set PATH TYPE EXTENT...            a new dataset; TYPE: u1 i4 i8 f4 f8 text vlen compound
+//                                        EXTENT: none for a scalar, null for no values
 //     data PATH VALUE...                 its first values
 //     number PATH NAME TYPE COUNT VALUE  an attribute of COUNT equal values (1: a scalar)
 //     sum PATH                           its right checksum
-//     cut BYTES                          the end of the file that is missing
+//     cut BYTES                          removes the last BYTES bytes of the file
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -110,7 +109,7 @@ void set_dataset(hid_t file, const fuzz::Statement& s) {
   const Hdf5Dataset dataset(H5Dcreate2(file, s.word(1).c_str(), type, space, links, creation, H5P_DEFAULT));
 }
 
-/// How many values an open dataset has, 0 where they are too many to be handled here.
+/// Number of values of an open dataset; 0 if it has more than this test can hold.
 std::size_t values_of(hid_t dataset) {
   const Hdf5Space space(H5Dget_space(dataset));
   const hssize_t count = H5Sget_simple_extent_npoints(space);

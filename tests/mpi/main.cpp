@@ -12,12 +12,12 @@ namespace {
 
 const rossby::Communicator* all_ranks = nullptr;
 
-/// Prints this rank's failures, each with its rank: what ranks other than 0 have to say.
+/// Prints the failures of this rank, each with its rank. GoogleTest itself prints only on rank 0.
 class FailuresOfRank : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOfRank(int rank) : rank_(rank) {}
   void OnTestStart(const testing::TestInfo& test) override {
-    // Kept here: GoogleTest holds the lock of current_test_info() while it reports a result.
+    // Kept here because GoogleTest holds the lock of current_test_info() while it reports a result.
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
   void OnTestPartResult(const testing::TestPartResult& result) override {
@@ -39,7 +39,7 @@ const rossby::Communicator& rossby::test::environment_world() {
 }
 
 int main(int argc, char** argv) {
-#ifdef ROSSBY_TEST_THREADS  // of which several call MPI
+#ifdef ROSSBY_TEST_THREADS  // several of them call MPI
   const rossby::Environment environment(rossby::ThreadLevel::multiple, false);
 #else
   const rossby::Environment environment;
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   const rossby::Communicator world = environment.world();
   all_ranks = &world;
   testing::InitGoogleTest(&argc, argv);
-  // An exception that a test does not expect ends the job at once: its rank would leave the others waiting.
+  // An unexpected exception ends the job at once; otherwise the other ranks would wait for ever.
   if (world.size() > 1) GTEST_FLAG_SET(catch_exceptions, false);
   if (world.rank() != 0) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   int worst = mine;
   MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, world.handle());
   if (worst != 0) return worst;
-  // Skipped only where every rank skipped everything.
+  // Skipped only if every rank skipped everything.
   const int code = rossby::test::exit_code(mine);
   int agreed = code;
   MPI_Allreduce(&code, &agreed, 1, MPI_INT, MPI_MIN, world.handle());

@@ -13,11 +13,11 @@
 #include "rossby/relation/row_partition.hpp"
 #include "tests/support/shuffled_rows.hpp"
 
-// What tests of whole trainings share: relations, rows and data that are functions of global indices.
+// Shared by tests of whole trainings: relations, rows and data that are functions of global indices.
 
 namespace rossby::small_training {
 
-/// Two random relations with empty rows among this part's.
+/// Two random relations. Some rows of this part are empty.
 inline GlobalEdges random_edges(const RowPartition& partition, int part, double density) {
   const Random random(4, "edges");
   const Index n = partition.rows();
@@ -38,7 +38,7 @@ inline GlobalEdges random_edges(const RowPartition& partition, int part, double 
   return edges;
 }
 
-/// Row blocks, or rows dealt out at random in a random order: parts may stay empty.
+/// Row blocks, or rows distributed at random in random order. Parts may be empty.
 inline RowPartition make_partition(Index n, bool shuffled, int parts) {
   if (!shuffled || parts == 1) return RowPartition::blocks(n, parts);
   std::vector<int> owners;
@@ -48,7 +48,7 @@ inline RowPartition make_partition(Index n, bool shuffled, int parts) {
   return test::shuffled_rows(RowPartition::from_owners(owners, parts));
 }
 
-/// This part's rows of a series of two features, a tenth of it missing.
+/// The rows of this part of a series with two features. A tenth of the values is missing.
 inline Series random_series(const RowPartition& partition, int part, Index steps) {
   const auto rows = partition.rows_of(part);
   Series series(steps, partition.size(part), 2);
@@ -63,7 +63,7 @@ inline Series random_series(const RowPartition& partition, int part, Index steps
   return series;
 }
 
-/// The first relation alone.
+/// Only the first relation.
 inline GlobalEdges first_relation(const GlobalEdges& graph) {
   GlobalEdges one;
   one.rows = graph.rows;
@@ -79,7 +79,7 @@ inline GlobalEdges first_relation(const GlobalEdges& graph) {
   return one;
 }
 
-/// The small model of a descriptor; `more` are further lines below [model].
+/// The small model of a descriptor. `more` holds further lines of [model].
 inline std::shared_ptr<const Architecture> small_architecture(const ModelDescriptor& descriptor,
                                                               const std::string& more = "") {
   const std::string toml = "[model]\nname = \"" + std::string(descriptor.name) + "\"\n" +

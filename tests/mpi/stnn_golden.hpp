@@ -18,10 +18,10 @@
 
 namespace rossby::test {
 
-/// How the reference numbers are recomputed: everything that must not change them.
+/// Settings that must not change the reference numbers.
 struct Setting {
   bool dense = false;     // dense storage of sparse relations
-  bool shuffled = false;  // rows dealt out at random instead of in contiguous blocks
+  bool shuffled = false;  // rows distributed at random instead of contiguous blocks
 };
 
 /// The STNN of one file of reference numbers on this rank, at its initial parameters.
@@ -67,7 +67,7 @@ class GoldenStnn {
     }
   }
 
-  /// This rank's part of a (outer, n, inner) array.
+  /// This rank's part of an (outer, n, inner) array.
   [[nodiscard]] std::vector<double> slice(const std::vector<double>& whole, Index outer, Index inner) const {
     const Index n = partition_.rows();
     std::vector<double> part;
@@ -85,7 +85,7 @@ class GoldenStnn {
     return is_relation(parameter) ? "relation_weight" : parameter.name;
   }
 
-  /// What `group` says of a parameter, as this rank holds it; empty where it says nothing.
+  /// Returns this rank's values of a parameter in `group` of the file; empty if the group has none.
   [[nodiscard]] std::vector<double> expected(const std::string& group, const Parameter<T>& parameter) const {
     const std::string name = group + "/" + golden_name(parameter);
     if (!golden_.has(name)) return {};
@@ -105,7 +105,7 @@ class GoldenStnn {
     }
   }
 
-  /// The batch of step `step`, this rank's share.
+  /// This rank's share of the batch of step `step`.
   [[nodiscard]] Batch batch(Index step) const {
     const auto sizes = golden_.array("step_size"), kinds = golden_.array("step_kind");
     const auto times = golden_.array("pair_time"), nodes = golden_.array("pair_node");
@@ -117,7 +117,7 @@ class GoldenStnn {
     return from_pairs(pairs, kinds[static_cast<std::size_t>(step)] == 0 ? Pass::decoder : Pass::dynamics);
   }
 
-  /// All pairs in one batch; as a slab where `slab`.
+  /// All pairs in one batch; one slab if `slab`.
   [[nodiscard]] Batch full(Pass pass, bool slab) const {
     const Index first = pass == Pass::decoder ? 0 : 1;
     const Index steps = model_->options().steps;
@@ -135,8 +135,8 @@ class GoldenStnn {
     return batch;
   }
 
-  /// Loss and gradients of a batch, gradients of replicated parameters summed over ranks; leaves them in the
-  /// parameters.
+  /// Computes loss and gradients of a batch. Gradients of replicated parameters are summed over ranks and
+  /// stay in the parameters.
   Losses gradients(Tape<T>& tape, const Batch& batch) {
     for (Parameter<T>* parameter : model_->parameters())
       std::fill(parameter->gradient.begin(), parameter->gradient.end(), T(0));
@@ -192,7 +192,7 @@ class GoldenStnn {
       relations.add_given(edges_);
   }
 
-  /// relation_weight (entry) as this rank holds it: entries of its rows, or the dense block.
+  /// Returns this rank's part of relation_weight (entry): the entries of its rows, or the dense block.
   [[nodiscard]] std::vector<double> entries(const std::vector<double>& whole,
                                             const Parameter<T>& parameter) const {
     const auto node = golden_.array("entry_node"), relation = golden_.array("entry_relation"),

@@ -12,15 +12,15 @@
 #include "tests/lib/train/asynchronous_ranks.hpp"
 #include "tests/mpi/world.hpp"
 
-// Asynchronous updates over MPI, by a thread and between sub-batches, on every grid of the ranks: what was
-// recorded repeats bit by bit, and a sum that is not finite ends all ranks alike.
+// Asynchronous updates over MPI on every process grid, by a thread and between sub-batches. A recording
+// repeats bit for bit. A sum that is not finite ends all ranks with the same error.
 
 namespace rossby {
 namespace {
 
 using namespace asynchronous_ranks;
 
-/// A rank of a grid, with message spaces of its own.
+/// One rank of a process grid, with its own communicators.
 struct MpiRank {
   ProcessGrid grid;
   MpiReducer all, groups, blocks, workers, world;
@@ -53,7 +53,7 @@ struct MpiRank {
   }
 };
 
-/// The recording as rank 0 would write it.
+/// The recording as rank 0 writes it.
 UpdateLog recorded(const MpiRank& rank, const std::vector<UpdateEvent>& events) {
   UpdateLeg leg;
   leg.last = rank.now.steps;

@@ -16,9 +16,9 @@
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 
-// A training that is left after k steps and goes on from its checkpoint, in objects of its own, ends with the
-// same bits as one that is not left: at every k, in the middle of epochs too, for every way in which updates
-// are put off. At another rank count it ends with the same numbers up to the order of sums.
+// A training that stops after k steps continues from its checkpoint in new objects. It ends with the same
+// bits as an uninterrupted training. This holds at every k, also inside epochs, and for every way of
+// deferring updates. At another rank count the results are equal up to summation order.
 
 namespace rossby {
 namespace {
@@ -128,7 +128,7 @@ struct Training {
     return all;
   }
 
-  /// Runs to the end, or leaves after `pause` steps of all, with a checkpoint at `path`.
+  /// Runs to the end, or stops after `pause` steps in total and writes a checkpoint to `path`.
   void run(Index pause, const std::string& path) {
     TrainerHooks hooks;
     hooks.observe = [&](const EpochReport& report) {
@@ -136,7 +136,7 @@ struct Training {
       terms.emplace_back();
       for (const TermMean& term : report.terms) terms.back().push_back(term.value);
     };
-    // One rank asks, all leave.
+    // One rank votes, all ranks stop.
     hooks.vote = [&] {
       const bool asks = comm.rank() == comm.size() - 1 && trainer->state().steps + 1 == pause;
       return asks ? unsigned{vote_pause} : 0U;
@@ -158,7 +158,7 @@ struct Training {
     trainer->restore(state);
   }
 
-  /// Values of all parameters by global row, from all ranks.
+  /// Values of all parameters by global row, from all ranks. Collective.
   std::vector<double> whole() {
     std::vector<double> all;
     for (const Parameter<T>* p : model->parameters()) {
@@ -183,7 +183,7 @@ class Checkpoint : public testing::TestWithParam<Case> {
   void SetUp() override {
     int id = static_cast<int>(getpid());
     MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    // In memory where that is possible: hundreds of files are made here.
+    // In memory if possible, because the tests write hundreds of files.
     const std::filesystem::path memory = "/dev/shm";
     folder_ = (access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path()) /
               ("rossby_checkpoint_" + std::to_string(id));
@@ -197,7 +197,7 @@ class Checkpoint : public testing::TestWithParam<Case> {
   }
   [[nodiscard]] std::string file() const { return (folder_ / "c.h5").string(); }
 
-  /// Leaves at k, goes on in new objects, and holds all that follows against `whole`.
+  /// Stops at k, continues in new objects and compares the rest of the training with `whole`.
   template <class T>
   void expect_same_bits(Training<T>& whole, Index k) {
     SCOPED_TRACE(testing::Message() << "left after step " << k);
@@ -256,7 +256,8 @@ TEST_P(Checkpoint, GoesOnBitForBit) {
   ASSERT_EQ(whole.reports.size(), static_cast<std::size_t>(epochs));
   const Index all = whole.reports.back().steps;
   const Index epoch = whole.reports.front().steps;
-  // The first step, inside an epoch's decoder and dynamics pass, its end, later ones, the last one.
+  // The first step, steps inside the decoder and dynamics passes of an epoch, its end, later steps, the last
+  // step.
   std::vector<Index> places{2, 2 * epoch + 3};
   if (Communicator::world().size() <= 2)
     places.insert(places.end(), {Index{1}, epoch - 1, epoch, epoch + 1, all - 1, all});
@@ -270,7 +271,7 @@ TEST_P(Checkpoint, GoesOnBitForBitInDouble) {
   expect_same_bits(whole, whole.reports.front().steps * 2 + 5);
 }
 
-/// Leaves after step 11 at `from` ranks and goes on at `to`.
+/// Stops after step 11 at `from` ranks and continues at `to`.
 template <class T>
 void expect_near(const Case& c, const std::string& file, int from, int to, double tolerance) {
   SCOPED_TRACE(testing::Message() << from << " to " << to << " ranks");

@@ -5,9 +5,9 @@
 #include "rossby/train/window_task.hpp"
 #include "tests/mpi/dcrnn_golden.hpp"
 
-// Every DCRNN file of reference numbers, in double and float, in contiguous and in shuffled row blocks, with
-// and without recomputed segments, at the rank counts that CTest starts. Tolerances are those of the
-// reference numbers' own README, in its order of checks.
+// Every DCRNN file of reference numbers, in double and float, at the rank counts that CTest starts. Row
+// blocks are contiguous or shuffled, with and without recomputed segments. Tolerances and the order of checks
+// are those of the README of the reference numbers.
 
 namespace rossby::test {
 namespace {
@@ -114,7 +114,7 @@ void check_cell(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   const Var<T> out = dcrnn.model().cell(tape, false, 0, {batch.input(tape, 0)}, state);
   EXPECT_LE(difference<T>(dcrnn, out.value, next.data(), n * units), tolerance<T>().prediction);
 
-  // The same once more in its parts: the state alone does not say which of them is wrong.
+  // Checks each part of the cell: a wrong state alone does not show which part is wrong.
   const auto gates = golden.array("cell_check/gates_before_sigmoid");
   const auto candidate = golden.array("cell_check/candidate");
   const Diffusion<T>& diffusion = dcrnn.model().diffusion();
@@ -163,7 +163,7 @@ void check_evaluation(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   EXPECT_LE(std::abs(loss - expected), tolerance<T>().loss * expected);
 }
 
-/// The loss alone, of targets that are 0 or NaN too. Both are missing: `loss_nan_counted` is another mean.
+/// The loss alone. Targets that are 0 or NaN are missing; `loss_nan_counted` is another mean.
 template <class T>
 void check_masked_error(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   const auto prediction = golden.array("masked_mae_check/prediction");
@@ -208,7 +208,7 @@ void check_masked_error(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   EXPECT_LE(difference<T>(dcrnn, x.gradient, gradient.data(), n), tolerance<T>().first_gradient * largest);
 }
 
-/// Largest difference over the largest value, of all ranks.
+/// Largest difference divided by the largest value, over all ranks.
 template <class T, class Values>
 double relative(const Values& values, const std::vector<double>& expected) {
   double worst = 0, largest = 0;
@@ -232,7 +232,7 @@ void check_parameters(GoldenDcrnn<T>& dcrnn, const std::string& group) {
   }
 }
 
-/// Adam's moments, which are sums of gradients and of their squares.
+/// Adam's moments: sums of gradients and of their squares.
 template <class T>
 void check_moments(GoldenDcrnn<T>& dcrnn, const Optimiser<T>& optimiser, const std::string& group) {
   EXPECT_EQ(optimiser.states().size(), dcrnn.model().parameters().size());
@@ -267,7 +267,7 @@ std::vector<double> first_moments(const Optimiser<T>& optimiser) {
   return all;
 }
 
-/// The gradient of a step's loss, summed over ranks, at the present parameters.
+/// The gradient of the loss of a step at the present parameters, summed over ranks.
 template <class T>
 void check_gradient(GoldenDcrnn<T>& dcrnn, Index step, const std::string& group, double allowed) {
   for (Parameter<T>* parameter : dcrnn.model().parameters())
@@ -314,7 +314,7 @@ void check_training(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
     EXPECT_LE(std::abs(result.loss - loss[k]), tolerance<T>().loss * loss[k]) << "step " << s;
     EXPECT_LE(std::abs(result.gradient_norm - norm[k]), tolerance<T>().first_gradient * norm[k])
         << "step " << s;
-    if constexpr (std::is_same_v<T, double>) {  // floats lose it in the difference of the moments
+    if constexpr (std::is_same_v<T, double>) {  // float is too coarse for the difference of moments
       const double taken_in = norm_taken_in(optimiser, moments, options.beta1);
       EXPECT_LE(std::abs(taken_in / result.gradient_norm - clip[k]), tolerance<T>().first_gradient)
           << "clipping of step " << s;

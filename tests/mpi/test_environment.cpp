@@ -37,7 +37,7 @@ std::string message_of(const std::function<void()>& work) {
 TEST(Agree, PassesTheValueOn) {
   const Communicator world = Communicator::world();
   EXPECT_EQ(agree(world, [&] { return world.rank() * 10; }), world.rank() * 10);
-  const auto pointer = agree(world, [] { return std::make_unique<int>(4); });  // moves only
+  const auto pointer = agree(world, [] { return std::make_unique<int>(4); });  // move-only
   EXPECT_EQ(*pointer, 4);
   bool ran = false;
   agree(world, [&] { ran = true; });
@@ -65,7 +65,7 @@ TEST(Agree, TheLowestFailingRankSpeaks) {
 TEST(Agree, TheSameFailureOnAllRanksNamesNone) {
   const Communicator world = Communicator::world();
   EXPECT_EQ(message_of([&] { agree(world, [] { user_error("no file y"); }); }), "user: no file y");
-  // Agreed twice, the rank that failed is still named once.
+  // After two nested agreements, the message names the failed rank once.
   const auto inner = [&] {
     agree(world, [&] {
       if (world.rank() == 0) user_error("no file z");
@@ -119,7 +119,7 @@ TEST(Host, ResidentMemoryComesAndGoesAndItsPeakStays) {
   constexpr double size = 1 << 26, other = 1 << 23;
   const double before = resident_bytes();
   {
-    Buffer<float> touched(static_cast<Index>(size / sizeof(float)));  // an allocator might keep it
+    Buffer<float> touched(static_cast<Index>(size / sizeof(float)));  // an allocator may keep this memory
     EXPECT_NEAR(resident_bytes(), before, other);
     std::fill_n(touched.data(), touched.size(), 1.0F);
     EXPECT_NEAR(resident_bytes(), before + size, other);
@@ -149,7 +149,7 @@ TEST(Reducer, SumsAndCounts) {
 TEST(Reducer, OrderedSumIsInRankOrder) {
   const Communicator world = Communicator::world();
   MpiReducer reducer(world);
-  // Large, then small, then the large one back: any other order gives another result.
+  // Large, small, then the large one subtracted: any other order gives another result.
   const auto term = [](int rank) { return rank == 0 ? 1e16 : rank == 2 ? -1e16 : 1.0 + rank; };
   double expected = 0;
   for (int r = 0; r < world.size(); ++r) expected += term(r);
@@ -173,7 +173,7 @@ TEST(Mailbox, DeliversLettersOfAnySize) {
   const Communicator world = Communicator::world();
   const auto letter = [](int from, int to) {
     std::vector<std::byte> bytes(
-        static_cast<std::size_t>((from * 7 + to * 3) % 23));  // none at all among them
+        static_cast<std::size_t>((from * 7 + to * 3) % 23));  // some of them are empty
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::byte>(
           (static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(to) * 17 + i) % 251);
@@ -228,7 +228,7 @@ TEST(Communicator, PretendedRanksAreAlone) {
   EXPECT_THROW(ProcessGrid(comm, 5), UserError);
 }
 
-/// Ranks that are alone still know with whom they share a host's devices.
+/// A communicator of one rank still knows which ranks share the devices of its host.
 TEST(Communicator, ARankAloneKnowsItsPlaceOnTheHost) {
   const Communicator alone = Communicator::self(1, 3);
   EXPECT_EQ(alone.size(), 1);

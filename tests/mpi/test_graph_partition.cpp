@@ -16,8 +16,8 @@
 namespace rossby {
 namespace {
 
-/// The rows of a (height, width) lattice whose nodes are numbered at random, so that contiguous blocks are a
-/// bad partition; only the edges to the right and upward are there: the partitioner has to symmetrise.
+/// The rows of a (height, width) lattice with randomly numbered nodes, for which contiguous blocks are a bad
+/// partition. It has only the edges to the right and upward: the partitioner must symmetrise.
 struct Lattice {
   Index height, width;
   std::vector<Index> node_of_cell;
@@ -36,7 +36,7 @@ struct Lattice {
     std::vector<Index> result;
     if (cell % width + 1 < width) result.push_back(node_of_cell[static_cast<std::size_t>(cell + 1)]);
     if (cell + width < height * width) result.push_back(node_of_cell[static_cast<std::size_t>(cell + width)]);
-    result.push_back(node);  // a loop, which is no edge to cut
+    result.push_back(node);  // a self-loop, which cannot be cut
     std::sort(result.begin(), result.end());
     return result;
   }
@@ -165,7 +165,7 @@ TEST(RowOrder, NeighboursLieCloseTogetherAndOwnersStay) {
   const GlobalEdges edges = lattice.edges(scattered, world.rank());
   const RowPartition ordered = reverse_cuthill_mckee(world, edges, scattered);
   EXPECT_EQ(owners_of(ordered), owners_of(scattered));
-  // The bandwidth of a lattice is its shorter side: far below the third of all rows of a random order.
+  // The bandwidth of a lattice is its shorter side. A random order has a third of all rows.
   const GlobalEdges after = lattice.edges(ordered, world.rank());
   const double before = mean_distance(edges, scattered, world.rank());
   EXPECT_LE(mean_distance(after, ordered, world.rank()), std::max(31.0, before / 2));

@@ -15,15 +15,14 @@
 #include "rossby/relation/row_partition.hpp"
 #include "rossby/train/step.hpp"
 
-// A learned vector of 32 numbers of each of a million nodes: every rank holds those of its nodes, and nothing
-// else of them.
+// A learned vector of 32 numbers for each of a million nodes. Every rank holds only the vectors of its nodes.
 
 namespace rossby {
 namespace {
 
 constexpr Index nodes = 1'000'000, width = 32;
 
-/// One window of a few steps, of numbers that are functions of the node.
+/// One window of a few steps. Its values are functions of the node.
 class Ramp final : public WindowSource<float> {
  public:
   Ramp(Index first, Index rows) : first_(first), rows_(rows) {}
@@ -98,10 +97,10 @@ TEST(AMillionNodes, HaveVectorsWithTheirOwnersAlone) {
   }
   EXPECT_LT(losses[1], losses[0]);
   EXPECT_FALSE(std::ranges::equal(start, table.value.span())) << "vectors learn";
-  // Sums of two steps: of what is replicated, some hundred numbers, not of 32 million.
+  // Two steps sum only replicated parameters: some hundred numbers, not 32 million.
   EXPECT_LT(reducer.sent().bytes, 100'000);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // The vectors, their gradient and moments; as much for what a step computes from them, with gradients.
+  // The vectors, their gradient and moments, and as much again for the values and gradients of a step.
   const double held = 4.0 * static_cast<double>(table.size()) * sizeof(float);
   EXPECT_LT(peak_bytes() - before, 2.5 * held + 64e6);
 #else

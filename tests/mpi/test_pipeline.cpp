@@ -6,9 +6,9 @@
 
 #include "tests/mpi/window_training.hpp"
 
-// Micro-batches and pipelines of stages do not change what a training does: losses and norms of the steps,
-// trained parameters and the validation error on row blocks x stages x time groups against one rank; bit for
-// bit from run to run and with recomputed cells.
+// Micro-batches and pipelines of stages do not change a training. Losses and norms of the steps, trained
+// parameters and the validation error agree with one rank, on row blocks x stages x time groups. Repeated
+// runs and runs with recomputed cells are equal bit for bit.
 
 namespace rossby {
 namespace {
@@ -31,11 +31,11 @@ void expect_equal(const Training& many, const Training& one) {
     EXPECT_NEAR(many.forecasts[i], one.forecasts[i], 1e-10) << "forecast " << i;
 }
 
-// Of two layers: both of encoder and decoder, the encoder's first, each on its own, one stage in the middle,
-// and layers that go to and fro.
+// Stages of two encoder and two decoder layers: split by layer, encoder and decoder apart, the encoder's
+// layers on one stage, a stage in the middle, one layer a stage, and back and forth.
 const std::vector<std::vector<int>> dcrnn_stages{{0, 1, 0, 1}, {0, 0, 1, 1}, {0, 0, 1, 2},
                                                  {0, 1, 2, 2}, {0, 1, 2, 3}, {1, 0, 0, 1}};
-// Of four layers.
+// Stages of four layers.
 const std::vector<std::vector<int>> wavenet_stages{{0, 0, 1, 1}, {0, 1, 1, 1}, {0, 1, 1, 2}, {0, 1, 2, 3}};
 
 bool alone() {
@@ -46,7 +46,7 @@ int stages_in(const std::vector<int>& stage_of) {
   return *std::max_element(stage_of.begin(), stage_of.end()) + 1;
 }
 
-/// `visit(stage_of, groups)` for all grids of these ranks that have several stages.
+/// Calls `visit(stage_of, groups)` for all grids of these ranks that have several stages.
 template <class Visit>
 void for_grids(Model model, const Visit& visit) {
   const int ranks = Communicator::world().size();
@@ -75,7 +75,7 @@ TEST(Pipeline, GivesTheSameLossesAsOneRank) {
         c.stage_of = stage_of;
         const Training many(c, Communicator::world(), groups, stages_in(stage_of));
         expect_equal(many, one);
-        // Between encoder and decoder: two states, and their gradients.
+        // One message from encoder to decoder holds two states; their gradients come back.
         if (micro_batches == 1 && groups == 1 && stage_of == std::vector<int>{0, 0, 1, 1}) {
           EXPECT_EQ(many.handed_over.messages, std::ssize(many.losses));
         }
@@ -129,7 +129,7 @@ TEST(MicroBatches, AddUpToTheBatchInLessMemory) {
   }
 }
 
-/// Batch normalisation is of a micro-batch, whatever the grid.
+/// Batch normalisation uses the statistics of one micro-batch on every grid.
 TEST(MicroBatches, AreTheSameOnEveryGrid) {
   const int ranks = Communicator::world().size();
   for (const auto& [sampling, micro_batches] : {std::pair{WindowSampling::blocked, 2},

@@ -20,7 +20,7 @@
 namespace rossby {
 namespace {
 
-/// A folder of this test job, the same on all ranks, gone at the end.
+/// One temporary folder for all ranks of the test, removed at the end.
 class Folder {
  public:
   Folder() {
@@ -47,7 +47,7 @@ double real(const char* stream, Index a, Index b, Index c) {
   return Random(4, stream).normal(static_cast<std::uint64_t>((a * 1000 + b) * 1000 + c));
 }
 
-/// Two relations whose pattern is a function of global rows: some rows have no entries.
+/// Two relations whose patterns are functions of global rows. Some rows have no entries.
 GlobalEdges edges_of(const RowPartition& partition, int part) {
   GlobalEdges edges;
   edges.rows = partition.size(part);
@@ -66,7 +66,7 @@ GlobalEdges edges_of(const RowPartition& partition, int part) {
   return edges;
 }
 
-/// A state of every kind of array on one rank. Values are functions of global indices.
+/// A state with every kind of array on one rank. Values are functions of global indices.
 template <class T>
 struct State {
   RowPartition partition;
@@ -92,7 +92,7 @@ struct State {
               {"empty.replicated", Placement::replicated, 1, 0, nothing.data()}};
   }
 
-  /// Visits every value with what it must be.
+  /// Calls `visit` for every value, with its expected value.
   void each(int part, const std::function<void(T&, double)>& visit) {
     const Index n = partition.rows();
     const Index owned = partition.size(part);
@@ -145,7 +145,7 @@ void read(const Communicator& comm, const std::string& path, const RowPartition&
   state.expect(comm.rank());
 }
 
-/// The UserError of `work`, which must come on all ranks alike.
+/// Returns the message of the UserError of `work`, which all ranks must throw alike. Collective.
 std::string complaint(const std::function<void()>& work) {
   std::string message;
   try {
@@ -217,7 +217,7 @@ TEST(StateFilePrecision, FloatsAreReadAsDoubles) {
              [](double& value, double truth) { ASSERT_EQ(value, double{static_cast<float>(truth)}); });
 }
 
-/// Writes a good file and offers it to readers that differ from it.
+/// Writes a good file and reads it into states that differ.
 class StateFileErrors : public ::testing::Test {
  protected:
   void SetUp() override { write<double>(world_, path_, partition_, "{\"text\": \"unmistakable\"}"); }
@@ -231,7 +231,7 @@ class StateFileErrors : public ::testing::Test {
     for (const std::string& part : parts)
       EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   }
-  /// Changes one bit of the only place in the file that holds these bytes.
+  /// Changes one bit in the only place of the file that holds these bytes.
   void damage(const std::string& bytes) {
     if (world_.rank() == 0) {
       std::string all = bytes_of(path_);
@@ -272,7 +272,7 @@ TEST_F(StateFileErrors, OtherPlacementIsNamed) {
 }
 
 TEST_F(StateFileErrors, OtherEntriesAreNamed) {
-  // The rank that owns global row 5 has one entry elsewhere.
+  // The rank that owns global row 5 has one entry in another column.
   const std::string moved = read_with([&](State<double>& s) {
     for (Index l = 0; l < s.edges.rows; ++l)
       if (partition_.global(Position{partition_.begin(world_.rank()) + l}) == GlobalRow{5} &&
@@ -327,7 +327,7 @@ TEST_F(StateFileErrors, NoDirectoryNoFile) {
             {path, "No such file or directory"});
 }
 
-/// A file system that takes no more: one rank or all may write only so many bytes of a file.
+/// Simulates a full file system: one rank or all ranks may write only a number of bytes to a file.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -362,7 +362,7 @@ TEST_F(StateFileErrors, AFullDiskLeavesTheOldFileAndNoNewOne) {
       expect_in(message, {path_, "is not written"});
       EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp"));
       world_.barrier();
-      read<double>(world_, path_, partition_);  // the old one, whole
+      read<double>(world_, path_, partition_);  // the old file is intact
     }
 }
 

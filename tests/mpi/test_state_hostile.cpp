@@ -1,4 +1,4 @@
-// State files that claim what they do not hold, edited with HDF5 itself.
+// State files that claim data which they do not hold, edited with HDF5 itself.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -32,9 +32,9 @@ class HostileState : public ::testing::Test {
     return {{"theta", Placement::replicated, 1, 4, state_.data(), nullptr, false}};
   }
 
-  /// Puts an attribute of `count` numbers in place of one.
+  /// Replaces an attribute by one of `count` numbers.
   void lengthen(const char* name, hsize_t count) {
-    world_.barrier();  // nobody reads any more
+    world_.barrier();  // all ranks have finished reading
     if (world_.rank() == 0) {
       const Hdf5File file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
       EXPECT_GE(H5Adelete(file, name), 0);
@@ -46,9 +46,9 @@ class HostileState : public ::testing::Test {
     world_.barrier();
   }
 
-  /// Puts a metadata dataset of other extents, without values, in place of the right one.
+  /// Replaces the metadata dataset by one of other extents without values.
   void claim(const std::vector<hsize_t>& extents) {
-    world_.barrier();  // nobody reads any more
+    world_.barrier();  // all ranks have finished reading
     if (world_.rank() == 0) {
       const Hdf5File file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
       EXPECT_GE(H5Ldelete(file, "metadata", H5P_DEFAULT), 0);

@@ -3,9 +3,9 @@
 #include "rossby/model/stnn/forecaster.hpp"
 #include "tests/mpi/stnn_golden.hpp"
 
-// Every STNN file of reference numbers, in double and float, with sparse and dense storage, in contiguous and
-// in shuffled row blocks, at the rank counts that CTest starts. Tolerances are those of the reference
-// numbers' own README.
+// Every STNN file of reference numbers, in double and float, at the rank counts that CTest starts. Storage is
+// sparse or dense, row blocks are contiguous or shuffled. Tolerances are those of the README of the reference
+// numbers.
 
 namespace rossby::test {
 namespace {
@@ -172,7 +172,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StnnGolden);
 template <class T>
 void check_all(const std::string& path, const Setting& setting) {
   const Golden golden(path);
-  if (setting.dense && golden.text("mode") == "discover") return;  // is dense anyway
+  if (setting.dense && golden.text("mode") == "discover") return;  // always dense
   if (setting.shuffled && golden.text("mode") == "discover")
     return;  // dense relations have contiguous blocks
   SCOPED_TRACE(path + (setting.dense ? ", dense storage" : "") + (setting.shuffled ? ", shuffled rows" : ""));

@@ -15,10 +15,11 @@
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 
-// An STNN whose factors are split over time groups has the losses, gradient norms, parameters and validation
-// error of one rank on every process grid, and the same bits twice. All kinds of relations, both kinds of
-// slabs, missing values, dropout, clipping, a training part with a hole, lanes of unequal length (so that
-// groups have batches without a step), fewer rows than ranks.
+// An STNN whose factors are split over time groups, on every process grid. Losses, gradient norms, parameters
+// and the validation error agree with one rank. A second run gives the same bits. The cases cover all kinds
+// of relations, both kinds of slabs, missing values, dropout, clipping, and a training part with a hole. In
+// some, lanes have unequal lengths, so that groups have batches without a step; others have fewer rows than
+// ranks.
 
 namespace rossby {
 namespace {
@@ -34,8 +35,8 @@ struct Case {
   bool refine = true;
   bool dense = false;
   bool from_data = false;
-  bool fused = false;  // the dense relation is updated in backward, from the factors of all groups
-  bool late = false;   // the low-rank factors (and a dense relation) are, where there is one group
+  bool fused = false;  // backward updates the dense relation from the factors of all groups
+  bool late = false;   // with one group: the same for the low-rank factors (and a dense relation)
   int layers = 2;
   Index slab = 12;
   Index lanes = 12;
@@ -60,7 +61,7 @@ struct Training {
   std::unique_ptr<MpiGroupGather> gather;
   std::unique_ptr<Stnn<double>> model;
   std::vector<double> losses;
-  Index without_steps = 0;  // batches in which this group has none
+  Index without_steps = 0;  // number of batches without a step of this group
   double validation = 0;
   TrainingState state;
 
@@ -95,7 +96,7 @@ struct Training {
     train(c, part);
   }
 
-  /// The group's own steps, and behind them those that it validates on.
+  /// True if this group holds the steps before the validation part, and so reads that part too.
   [[nodiscard]] bool validates() const {
     return held.contains(std::max<Index>(split.validation.first - 1, 0));
   }
@@ -153,7 +154,7 @@ struct Training {
     }
   }
 
-  /// What the whole series has before and behind this group's steps.
+  /// Observations of the whole series before and after the steps of this group.
   ObservedAround around() {
     Series all = random_series(partition, grid.space().rank(), steps_in_all);
     scaler.apply(all);
@@ -253,19 +254,21 @@ TEST_P(StnnGrid, GivesTheSameLossesAsOneRank) {
   }
 }
 
-/// What goes over the grid in a step: gradients of relations, a row of latents, nothing of the size of Z.
+/// Traffic of a step over the grid: gradients of relations and one row of latents, but nothing of the size of
+/// Z.
 TEST(StnnGridTraffic, LendsOneStepANeighbour) {
   const Communicator world = Communicator::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank has no neighbours";
   const Case c{.name = "", .n = 12, .joint = true, .slab = 0, .lanes = 12 / world.size() * world.size()};
   const Training all(c, world, world.size());
-  // Every batch has all steps: a row there and its gradient back, between neighbours, 4 epochs of one batch.
+  // Every batch has all steps. Each pair of neighbours exchanges a row and its gradient, in 4 epochs of one
+  // batch.
   const bool first = world.rank() == 0, last = world.rank() + 1 == world.size();
   const Index messages = 4 * ((last ? 0 : 1) + (first ? 0 : 1));
   EXPECT_EQ(all.link->sent(), (Traffic{messages, messages * 12 * 2 * 8}));
 }
 
-/// Updating from factors gives what summing the gradients of all groups gives, clipping aside.
+/// Without clipping, updates from factors agree with updates from the summed gradients of all groups.
 TEST(StnnGridFactors, EqualSummedGradients) {
   const Communicator world = Communicator::world();
   const Case c{.name = "", .dense = true, .slab = 12, .lanes = 12, .clip = 0};

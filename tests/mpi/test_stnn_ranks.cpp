@@ -11,10 +11,10 @@
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 
-// The answer does not depend on the number of ranks: losses of 20 steps, the trained parameters and the
-// validation error at P ranks against one rank, and two runs at one P bit for bit. Missing values, dropout,
-// clipping, joint slabs, pairs, every kind of relation, row counts that P does not divide, and fewer rows
-// than ranks.
+// Results do not depend on the number of ranks. Losses of 20 steps, the trained parameters and the validation
+// error at P ranks agree with one rank. Two runs at one P are equal bit for bit. The cases cover missing
+// values, dropout, clipping, joint slabs, pairs and every kind of relation. In some, P does not divide the
+// number of rows or exceeds it.
 
 namespace rossby {
 namespace {
@@ -32,10 +32,10 @@ struct Case {
   bool dense = false;
   bool shuffled = true;
   int layers = 2;
-  bool fused = false;  // the dense relation is updated in backward
+  bool fused = false;  // backward updates the dense relation
   double clip = 0.5;
-  bool bf16 = false;     // the dense relation
-  double dropout = 0.1;  // without any, pairs read the latents where they lie
+  bool bf16 = false;     // stores the dense relation in bf16
+  double dropout = 0.1;  // if 0, pairs read the latents in place
 };
 
 /// One training on one communicator.
@@ -116,7 +116,7 @@ struct Training {
     validation = task.validate(tape);
   }
 
-  /// Values of a parameter by global row: (outer, n, inner), summed up from all ranks.
+  /// Values of a parameter by global row: (outer, n, inner), summed over all ranks.
   std::vector<double> whole(const std::string& name) {
     const Parameter<T>& p = model->parameter(name);
     std::vector<double> all(static_cast<std::size_t>(p.shape[0] * partition.rows() * p.shape[2]));
@@ -172,8 +172,8 @@ TEST(StnnFused, EqualsUnfused) {
   }
 }
 
-// Rounding goes by global indices: where sums differ in the last bits of a float, few entries are rounded the
-// other way; with other random bits half of them would be.
+// Rounding depends on global indices. If sums differ in the last bits of a float, few entries round the other
+// way; with other random bits half of them would.
 TEST(StnnBf16, RoundsAlikeAtEveryRankCount) {
   for (const Index n : {37, 3}) {
     const Case c{.name = "", .n = n, .dense = true, .shuffled = false, .fused = true, .bf16 = true};

@@ -21,7 +21,7 @@ void pause(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// What watchdogs of pretended ranks of one process say, and the folder they share.
+/// Collects the messages of the watchdogs of pretended ranks in one process, and owns their shared folder.
 class WatchdogTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -50,7 +50,7 @@ class WatchdogTest : public testing::Test {
     return said_;
   }
 
-  /// Waits until somebody speaks, and a while longer for others who should not.
+  /// Waits for the first message, and a while longer for messages that should not come.
   std::vector<std::string> wait_for_word(double limit = 20) {
     for (double t = 0; t < limit && said().empty(); t += 0.02) pause(0.02);
     pause(0.5);
@@ -154,7 +154,7 @@ TEST_F(WatchdogTest, WaitsThatEndAndRanksThatWorkAreLeftAlone) {
   (void)second->begin_wait("a sum");
   pause(1.5);
   EXPECT_TRUE(said().empty()) << said()[0];
-  second->end_stage(before);  // and where the patience has gone, the wait counts again
+  second->end_stage(before);  // the earlier patience applies again: the wait counts
   EXPECT_EQ(wait_for_word().size(), 1U);
 }
 
@@ -165,7 +165,7 @@ TEST_F(WatchdogTest, OffAndOneRankAlone) {
   (void)alone->begin_wait("a sum");
   pause(0.6);
   EXPECT_TRUE(said().empty());
-  off->watch({0.1, "", 7, {}});  // the limit may come later
+  off->watch({0.1, "", 7, {}});  // the limit may be set later
   EXPECT_EQ(wait_for_word().size(), 1U);
 }
 

@@ -22,7 +22,7 @@
 #include "rossby/train/window_task.hpp"
 #include "tests/mpi/small_training.hpp"
 
-// A small training of every windowed forecaster, on any grid of ranks.
+// A small training of every windowed forecaster, on any process grid.
 
 namespace rossby::small_training {
 
@@ -40,16 +40,16 @@ struct Case {
   Index batch = 5;
   Index lanes = 1;
   Model model = Model::dcrnn;
-  bool adaptive = true;  // graph_wavenet
+  bool adaptive = true;  // of graph_wavenet
   Index micro_batches = 1;
-  std::vector<int> stage_of = {};                // of the layers
-  const ModelDescriptor* of_registry = nullptr;  // its small model in place of `model`
-  std::string more = {};                         // lines of its configuration
+  std::vector<int> stage_of = {};                // stage of each layer
+  const ModelDescriptor* of_registry = nullptr;  // if set: its small model replaces `model`
+  std::string more = {};                         // further lines of its configuration
   Index low_rank = 0;                            // columns of a learned relation, of_registry
-  bool inputs = false;  // beside the series: one of the past, one known ahead, two of nodes, times ahead
+  bool inputs = false;  // adds inputs: one past, one known ahead, two of nodes, times ahead
 };
 
-/// This part's rows of an input, (steps, rows), a tenth of it missing.
+/// The rows of this part of an input, (steps, rows). A tenth of the values is missing.
 inline std::vector<float> random_input(const RowPartition& partition, int part, Index steps, int number) {
   const Random data(9 + static_cast<std::uint64_t>(number), "inputs");
   std::vector<float> values;
@@ -78,8 +78,8 @@ struct Training {
   std::shared_ptr<const Architecture> architecture;
   std::unique_ptr<WindowModel<double>> model;
   std::vector<double> losses, forecasts;
-  Traffic sent;         // steps between groups
-  Traffic handed_over;  // between stages
+  Traffic sent;         // traffic of steps between groups
+  Traffic handed_over;  // traffic between stages
   std::size_t kept_bytes = 0;
   double validation = 0;
 
@@ -184,20 +184,20 @@ struct Training {
     return grid.stages() > 1 ? c.stage_of : std::vector<int>{};
   }
 
-  /// What this group holds of the series.
+  /// The steps of the series that each group holds.
   StepLists held_steps(const WindowPlan& plan, const std::vector<std::vector<Index>>& origins) const {
     StepLists held = plan.steps_of_groups();
     for (std::size_t g = 0; g < held.size(); ++g) {
       for (const Index origin : origins[g])
         for (Index step = origin - 3; step <= origin + 3; ++step) held[g].push_back(step);
-      if (held.size() == 1) held[g].insert(held[g].end(), {27, 28, 29});  // of the forecast
+      if (held.size() == 1) held[g].insert(held[g].end(), {27, 28, 29});  // steps of the forecast
       std::sort(held[g].begin(), held[g].end());
       held[g].erase(std::unique(held[g].begin(), held[g].end()), held[g].end());
     }
     return held;
   }
 
-  /// Its values; scale and counts with the other groups.
+  /// Fills in the values of held steps. Fits scale and counts together with the other groups.
   void fill(StepStore& store, WindowPlan& plan, bool has_inputs) {
     const Index width = series.rows * 2;
     float* to = store.values().data();
@@ -277,7 +277,7 @@ struct Training {
     sent = between->sent();
     handed_over = link.sent();
     kept_bytes = tape.memory().peak_bytes();
-    if (groups > 1) return;  // the last origin's steps may be with another group
+    if (groups > 1) return;  // another group may hold the steps of the last origin
     const auto rows = partition.rows_of(grid.space().rank());
     forecasts.assign(static_cast<std::size_t>(c.n * 3 * 2), 0.0);
     const std::vector<Index> origin{26};

@@ -4,7 +4,7 @@
 
 namespace rossby::test {
 
-/// All ranks, watched and with an end of their own, as a program has them from Environment::world().
+/// All ranks, with a watchdog and orderly termination, as a program gets them from Environment::world().
 [[nodiscard]] const Communicator& environment_world();
 
 }  // namespace rossby::test
