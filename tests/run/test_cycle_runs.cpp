@@ -22,8 +22,8 @@
 #include "rossby/run/train.hpp"
 #include "tests/mpi/world.hpp"
 
-// Runs of hourly series whose daily cycle is taken out: ten days of three nodes, some values missing, so that
-// at four ranks one has no node.
+// Runs on hourly series whose daily cycle is removed: ten days of three nodes, with missing values. At four
+// ranks one rank has no node.
 
 namespace rossby {
 namespace {
@@ -114,7 +114,7 @@ class CycleRuns : public testing::Test {
     return static_cast<float>(20 + cycle + Random(3, "cycle").normal(place));
   }
 
-  /// The series, with `shift` on every second value from step `from` on.
+  /// Writes the series. Every second value from step `from` on is shifted by `shift`.
   void write(const std::string& name, Index from, float shift) const {
     SeriesLayout layout;
     layout.nodes = nodes;
@@ -151,7 +151,7 @@ class CycleRuns : public testing::Test {
       sums[array.name] = array.checksum;
     return sums;
   }
-  /// A figure of every epoch.
+  /// Returns one figure of every epoch.
   [[nodiscard]] std::vector<double> figures(const std::string& name, const char* figure) const {
     std::vector<double> all;
     std::ifstream file(run(name) + "/metrics.jsonl");
@@ -180,7 +180,7 @@ class CycleRuns : public testing::Test {
     for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 1e-6 * std::abs(b[k])) << k;
   }
 
-  /// Trains with all ranks, and alone on rank 0 with one: the same losses, validation errors and scores.
+  /// Trains with all ranks, and on rank 0 alone. Losses, validation errors and scores must agree.
   void expect_same_alone(const char* text, const std::string& error, std::vector<std::string> sets = {},
                          std::vector<std::string> together = {}) {
     std::vector<std::string> all = sets;
@@ -252,13 +252,13 @@ TEST_F(CycleRuns, SeeNothingOfTheFuture) {
     EXPECT_EQ(state(kind + "_validation"), state(kind));
     EXPECT_EQ(figures(kind + "_validation", "loss"), figures(kind, "loss"));
     EXPECT_NE(figures(kind + "_validation", error), figures(kind, error));
-    // Forecasts of the test part by what was seen before it.
+    // Forecasts of the test part use the values before it.
     EXPECT_NE(scores(world_, kind, {"data.file=" + run("test.nc")}).rmse, scores(world_, kind).rmse);
   }
 }
 
 TEST_F(CycleRuns, TrainingValuesHaveACycleWithoutTheirOwnDay) {
-  // Of two days: anomalies are differences of noise of variance 1, not half of them.
+  // With two days, an anomaly is the difference of two noises of variance 1, not half of it.
   const std::vector<std::string> two_days = {
       "split.train=48",     "split.validation=0",  "data.center=none",   "data.spread=none",
       "optimiser.lr=1e-12", "data.cycle_smooth=0", "data.cycle_shrink=0"};
@@ -289,7 +289,7 @@ TEST_F(CycleRuns, EvaluationSeesWhatValidationSaw) {
   }
 }
 
-/// Errors are what lies between the file that forecast writes and the data, in training and behind it.
+/// Errors are the differences between the forecast file and the data, both in and after training.
 TEST_F(CycleRuns, ScoresAreThoseOfWhatIsForecast) {
   for (const char* text : {gru, stnn}) {
     const std::string kind = text == gru ? "gru" : "stnn";
@@ -332,7 +332,7 @@ TEST_F(CycleRuns, DecideOnceAndKeepIt) {
   parts.pause = {};
   train(world_, config(gru, {"data.cycle=auto"}), parts);
   EXPECT_EQ(state("parts"), state("fixed"));
-  // Another validation part would have come to nothing: what was decided stays.
+  // Another validation part would lead to another choice: the choice of the training stays.
   const std::string other = "data.file=" + run("validation.nc");
   EXPECT_EQ(scores(world_, "auto", {other}).rmse, scores(world_, "fixed", {other}).rmse);
 }

@@ -63,7 +63,7 @@ epochs = 1
 threads = 1
 )";
 
-/// A file of relations, read as a whole.
+/// A file of relations in memory.
 struct Read {
   explicit Read(const std::string& path) : file(NetcdfFile::open(path)) {}
   [[nodiscard]] bool has(const char* name) const { return file.find(name) != nullptr; }
@@ -99,7 +99,7 @@ class LearnedRelations : public testing::Test {
       if (world_.rank() == 0) write_synthetic(series);
     });
   }
-  /// Trains it, and returns the directory.
+  /// Trains a run and returns its directory.
   std::string trained(const char* text, std::vector<std::string> sets) {
     sets.insert(sets.begin(), "data.file=" + folder_ + "/data.nc");
     TrainOptions options;
@@ -107,7 +107,7 @@ class LearnedRelations : public testing::Test {
     train(world_, Config::parse(text, "test", sets), options);
     return options.run;
   }
-  /// Read by rank 0 alone: others get the file of rank 0, too.
+  /// Rank 0 alone writes the file; all ranks read it.
   Read relations(const std::string& run, RelationOptions options = {}) {
     options.output = run + ".nc";
     EXPECT_EQ(write_relations(world_, run, options), options.output);
@@ -127,8 +127,8 @@ class LearnedRelations : public testing::Test {
   int runs_ = 0;
 };
 
-/// Every edge has the weight that the influence maps of all nodes have there; returns these (n, n), NaN where
-/// there is none.
+/// Checks that every edge has the weight of the influence maps at its nodes. Returns the maps (n, n); NaN if
+/// there is no weight.
 std::vector<double> check_edges(const Read& file, Index nodes) {
   const auto on = file("weight_on_place"), of = file("weight_of_place");
   const auto source = file("edge_source"), target = file("edge_target"), weight = file("edge_weight");
@@ -142,7 +142,7 @@ std::vector<double> check_edges(const Read& file, Index nodes) {
   return on;
 }
 
-/// The nodes that have values, by their number in the file.
+/// Options that ask for `edges` edges and the nodes with values, by their number in the file.
 RelationOptions places_of(const Read& file, Index edges) {
   RelationOptions options;
   options.edges = edges;
@@ -171,7 +171,7 @@ TEST_F(LearnedRelations, OfFactorsAreTheirStrongestWeights) {
       EXPECT_NEAR(std::abs(weight[static_cast<std::size_t>(4 * i) + k]), row[k], 1e-6);
     }
   }
-  // Pairs of the bins are all pairs, and their mean is that of all weights.
+  // The bins count all pairs, and their mean is the mean of all weights.
   const auto strength = file("strength"), pairs = file("pairs");
   double sum = 0, mean = 0;
   for (std::size_t k = 0; k < pairs.size(); ++k)
@@ -181,7 +181,7 @@ TEST_F(LearnedRelations, OfFactorsAreTheirStrongestWeights) {
       if (i != j) mean += std::abs(all[static_cast<std::size_t>(i * nodes + j)]);
   EXPECT_EQ(std::accumulate(pairs.begin(), pairs.end(), 0.0), static_cast<double>(nodes * (nodes - 1)));
   EXPECT_NEAR(sum / mean, 1, 1e-5);
-  // One rank finds the same in the state that all have written.
+  // One rank gets the same result from the state that all ranks wrote.
   RelationOptions alone = places_of(usual, 4);
   alone.output = folder_ + "/alone.nc";
   if (world_.rank() == 0) (void)write_relations(Communicator::self(), run, alone);
@@ -244,7 +244,8 @@ TEST_F(LearnedRelations, SayWhatIsWrong) {
   EXPECT_FALSE(std::filesystem::exists(plain + "/relations.nc"));
 }
 
-/// Discovery ranks planted teleconnections first among the distant nodes of their rows, and no reversed ones.
+/// Discovery ranks planted teleconnections first among the distant nodes of their rows. It finds no reversed
+/// ones.
 class PlantedTeleconnections : public LearnedRelations {
  protected:
   void expect_found(const SyntheticSeries& series) {
@@ -269,7 +270,7 @@ class PlantedTeleconnections : public LearnedRelations {
   }
 
  private:
-  /// The distant cell that acts most on one.
+  /// The distant cell with the largest weight on a cell.
   static Index leader(const Read& file, Index of, Index columns) {
     const auto node = file("file_node"), source = file("edge_source"), target = file("edge_target"),
                weight = file("edge_weight");
@@ -297,9 +298,9 @@ TEST_F(PlantedTeleconnections, AreFound) {
                   .output = folder_ + "/data.nc"});
 }
 
-// Takes minutes: the nightly test relations_planted runs it.
+// Takes minutes; the nightly test relations_planted runs it.
 TEST_F(PlantedTeleconnections, DISABLED_AreFoundFromEverySeed) {
-  // Four times as many cells have four times as many weights in a row: as many steps a weight.
+  // Four times as many cells give four times as many weights in a row; the steps per weight stay the same.
   for (int seed = 1; seed <= 5; ++seed)
     for (const Index columns : {12, 24})
       expect_found({.lat = columns / 2,

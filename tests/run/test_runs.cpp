@@ -27,7 +27,7 @@
 #include "rossby/run/train.hpp"
 #include "tests/mpi/world.hpp"
 
-// Two runs in one job, on the halves of its ranks: they neither change nor end each other.
+// Two runs in one job, on the halves of its ranks. Neither changes or ends the other.
 
 namespace rossby {
 namespace {
@@ -96,7 +96,7 @@ class Runs : public testing::Test {
     if (world_.rank() == 0) std::filesystem::remove_all(folder_, code);
   }
 
-  /// This rank's half: 0 or 1.
+  /// The half of this rank: 0 or 1.
   [[nodiscard]] int half() const { return 2 * world_.rank() / world_.size(); }
   [[nodiscard]] std::string run(const std::string& name) const { return folder_ + "/" + name; }
   [[nodiscard]] Config config(const char* text, std::vector<std::string> sets = {}) const {
@@ -108,7 +108,7 @@ class Runs : public testing::Test {
     options.run = run(name);
     return options;
   }
-  /// The half's own training: an stnn on the first, a gru on the second.
+  /// The training of this half: an stnn on the first, a gru on the second.
   [[nodiscard]] Config own_config() const { return config(half() == 0 ? stnn : gru); }
 
   /// Checksums of the trained state, by array. Not collective.
@@ -125,7 +125,7 @@ class Runs : public testing::Test {
       all.push_back(nlohmann::json::parse(line).at("loss").get<double>());
     return all;
   }
-  /// What `work` throws as UserError; "nothing".
+  /// Returns the message of the UserError of `work`, or "nothing".
   [[nodiscard]] static std::string message_of(const std::function<void()>& work) {
     try {
       work();
@@ -153,7 +153,7 @@ TEST_F(Runs, SideBySideTheyAreWhatEachIsAlone) {
   EXPECT_EQ(state(beside), state(alone));
   EXPECT_EQ(losses(beside), losses(alone));
 
-  // Also for what reads a run: each half evaluates and forecasts that of the other one.
+  // The same for readers of a run: each half evaluates the run of the other one and forecasts from it.
   world_.barrier();
   const std::string other = "beside" + std::to_string(1 - half());
   EvaluateOptions scored;
@@ -246,7 +246,7 @@ TEST_F(Runs, ACheckOfOpsNamesOpBlockRankAndRow) {
   const Config diverges = config(stnn, sets);
   const std::string message =
       message_of([&] { train(half_, diverges, options("diverges" + std::to_string(half()))); });
-  // Which op overflows first depends on the instruction set: it may be a parameter that all rows share.
+  // The instruction set decides which op overflows first. It may concern a parameter that all rows share.
   const std::regex expected(
       "what an op computes is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
       "not finite at (global row \\d+, column \\d+, channel \\d+|number \\d+ of it)");
@@ -276,7 +276,7 @@ TEST_F(Runs, WhatACheckFindsFirstIsNamedByItsGlobalRow) {
                         last, run->domain().partition.rows_of(last).back().value));
 }
 
-/// While it lives this process gets so many bytes more, and no others.
+/// Limits this process to `more` additional bytes of address space during its lifetime.
 class MemoryLimit {
  public:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -302,7 +302,7 @@ class MemoryLimit {
   rlimit before_{};
 };
 
-/// One half fails, is caught and trains something else; the other half trains on.
+/// One half fails, catches the error and trains something else. The other half trains on.
 class Failing : public Runs {
  protected:
   void fails(const std::function<void(TrainOptions&, std::vector<std::string>&)>& spoil,
@@ -338,7 +338,7 @@ TEST_F(Failing, ARunWithoutDataOnOneRank) {
       [this](TrainOptions& spoilt, auto& sets) {
         sets = {"train.epochs=1"};
         if (half_.rank() == half_.size() - 1)
-          spoilt.run = run("elsewhere");  // the last rank sees no such run
+          spoilt.run = run("elsewhere");  // only the last rank sees another directory
         if (half_.size() == 1) sets = {"data.file=nowhere.nc"};
       },
       half_.size() == 1 ? "nowhere.nc" : "All ranks need to see the run directory");
@@ -351,7 +351,7 @@ TEST_F(Failing, ARunThatIsRefusedItsMemory) {
         sets = {"model.latent=4096"};
         limit_.emplace(std::size_t{24} << 20);
       },
-      "out of memory");  // of an array that the message describes, or of something smaller
+      "out of memory");  // of the array that the message describes, or of something smaller
 }
 
 TEST_F(Failing, ARunWhoseMemoryEndsInAStep) {
