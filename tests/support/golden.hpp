@@ -17,7 +17,7 @@ class Golden {
   Golden& operator=(const Golden&) = delete;
   ~Golden() { nc_close(file_); }
 
-  /// "loss", "init/factors", "step5/adam_v/factors".
+  /// True if the file has this array, for example "loss", "init/factors" or "step5/adam_v/factors".
   [[nodiscard]] bool has(const std::string& name) const {
     int group = 0, variable = 0;
     return find(name, group, variable);
@@ -57,8 +57,8 @@ class Golden {
     return values;
   }
 
-  /// Files of the folder that ROSSBY_GOLDEN names (else the default) whose names start with `prefix`, without
-  /// the statistics of whole trainings; empty where there is no such folder.
+  /// Returns the files of the folder ROSSBY_GOLDEN (or the default) whose names start with `prefix`. Omits
+  /// statistics of whole trainings. Empty if the folder does not exist.
   static std::vector<std::string> files(const std::string& prefix) {
     const char* named = std::getenv("ROSSBY_GOLDEN");
     const std::filesystem::path folder = named ? named : ROSSBY_DEFAULT_GOLDEN;

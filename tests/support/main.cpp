@@ -2,7 +2,7 @@
 
 #include "tests/support/exit_code.hpp"
 
-// GoogleTest's main, except that a program whose tests were all skipped says so to CTest.
+// GoogleTest's main, with exit code 77 if all tests were skipped, so that CTest reports a skip.
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   return rossby::test::exit_code(RUN_ALL_TESTS());

@@ -5,8 +5,8 @@
 
 namespace rossby::test {
 
-/// Random sparse relations of the rows [begin, end) of n, with empty rows and columns, some entries on the
-/// diagonal.
+/// Random sparse relations of the rows [begin, end) of n. Some rows and columns are empty; some entries lie
+/// on the diagonal.
 inline GlobalEdges random_edges(Index n, int relations, std::uint64_t seed, Index begin, Index end) {
   const Random random(seed, "edges");
   GlobalEdges edges;

@@ -8,7 +8,7 @@
 
 namespace rossby::test {
 
-/// The same owners, each part's rows in a random order: what a result must not depend on.
+/// The same owners, with the rows of each part in random order. Results must not depend on this order.
 inline RowPartition shuffled_rows(const RowPartition& partition) {
   std::vector<Index> rows;
   const Random random(13, "row order");
