@@ -1,20 +1,21 @@
-# Every library comes from the distribution; nothing is downloaded.
+# The distribution provides every library; nothing is downloaded.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 
-# The helper targets rossby_netcdf, rossby_codecs, rossby_blas, rossby_openmp and rossby_cuda are imported ones, so that the installed package can
-# define the same names anew on the consumer's machine (rossbyConfig.cmake.in) instead of keeping paths of this one.
+# The helper targets rossby_netcdf, rossby_codecs, rossby_blas, rossby_openmp and rossby_cuda are imported
+# targets. The installed package can then define the same names on the consumer's machine
+# (rossbyConfig.cmake.in) and holds no paths of this machine.
 
-# netcdf.pc adds the include path of the serial HDF5, which must never precede the parallel one: netcdf.h itself
-# lies in the default include path, so only the library is taken.
+# netcdf.pc adds the include path of the serial HDF5, which must never precede the parallel one. Only the
+# library is taken: netcdf.h itself lies in the default include path.
 find_library(ROSSBY_NETCDF_LIBRARY netcdf REQUIRED)
 find_path(ROSSBY_NETCDF_INCLUDE_DIR netcdf.h REQUIRED)
 add_library(rossby_netcdf INTERFACE IMPORTED GLOBAL)
 target_link_libraries(rossby_netcdf INTERFACE ${ROSSBY_NETCDF_LIBRARY})
 
-# rossby_codecs: what chunks of Zarr stores are compressed with.
+# rossby_codecs: compression libraries for the chunks of Zarr stores.
 add_library(rossby_codecs INTERFACE IMPORTED GLOBAL)
 foreach(CODEC blosc:blosc.h zstd:zstd.h lz4:lz4.h z:zlib.h)
   string(REGEX REPLACE ":.*" "" LIBRARY ${CODEC})
@@ -39,8 +40,8 @@ else()
   target_compile_options(rossby_openmp INTERFACE -Wno-unknown-pragmas)
 endif()
 
-# rossby_cuda: the CUDA runtime, linked statically, so that the program starts where there is no CUDA. cuBLAS and NCCL are
-# loaded at run time where a GPU is used.
+# rossby_cuda: the CUDA runtime, linked statically, so that the program also starts on machines without CUDA.
+# cuBLAS and NCCL are loaded at run time if a GPU is used.
 set(ROSSBY_CUDA_FOUND OFF)
 add_library(rossby_cuda INTERFACE IMPORTED GLOBAL)
 if(NOT ROSSBY_WITH_CUDA STREQUAL "OFF" AND NOT (ROSSBY_WITH_CUDA STREQUAL "AUTO" AND (ROSSBY_SANITIZE OR ROSSBY_BUILD_FUZZERS)))
@@ -48,7 +49,7 @@ if(NOT ROSSBY_WITH_CUDA STREQUAL "OFF" AND NOT (ROSSBY_WITH_CUDA STREQUAL "AUTO"
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Asked for before CMake tries the compiler with them: nvcc knows sm_100 from CUDA 12.8 on.
+      # Asks nvcc before CMake tries the architectures: nvcc supports sm_100 since CUDA 12.8.
       execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE ROSSBY_NVCC_KNOWS)
       if(ROSSBY_NVCC_KNOWS MATCHES "compute_100")
         set(ROSSBY_ARCHITECTURES 80-real 90-real 100)
@@ -58,7 +59,7 @@ if(NOT ROSSBY_WITH_CUDA STREQUAL "OFF" AND NOT (ROSSBY_WITH_CUDA STREQUAL "AUTO"
       set(CMAKE_CUDA_ARCHITECTURES ${ROSSBY_ARCHITECTURES} CACHE STRING "GPU architectures")
     endif()
     enable_language(CUDA)
-    # CMake 3.25 does not know that nvcc knows C++20.
+    # CMake 3.25 does not know that nvcc supports C++20.
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
@@ -84,7 +85,8 @@ if(ROSSBY_WITH_MPI)
   find_package(MPI REQUIRED COMPONENTS C CXX)
   find_package(CLI11 REQUIRED)
   pkg_check_modules(PETSC REQUIRED IMPORTED_TARGET PETSc)
-  # Debian calls it hdf5-openmpi; Spack and EasyBuild have one HDF5. A serial one stops the compiler (hdf5_handle.hpp).
+  # The package is called hdf5-openmpi in Debian; Spack and EasyBuild have one HDF5. With a serial one the
+  # compiler stops (hdf5_handle.hpp).
   pkg_search_module(HDF5_PARALLEL REQUIRED IMPORTED_TARGET hdf5-openmpi hdf5-mpi hdf5)
 endif()
 

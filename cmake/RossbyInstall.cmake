@@ -1,5 +1,5 @@
-# Installs static libraries, configurations, schemas and scripts, and a CMake package with three components: lib (every
-# room of lib/), mpi and run. Headers are installed by rossby_room, the program by apps/.
+# Installs static libraries, configurations, schemas and scripts, and a CMake package with three components:
+# lib (every room of lib/), mpi and run. rossby_room installs headers; apps/ installs the program.
 include(CMakePackageConfigHelpers)
 
 set(ROSSBY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rossby)
@@ -30,10 +30,10 @@ foreach(FOLDER configs schemas)
             PATTERN README.md EXCLUDE)
   endif()
 endforeach()
-# The scripts that draw: the program finds them beside itself.
+# The program finds the plotting scripts by its own path.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobscripts/report DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby COMPONENT program
         FILES_MATCHING PATTERN "*.py")
-# Scripts find each other by their places below jobscripts.
+# Scripts find each other by their relative paths below jobscripts.
 set(ROSSBY_SCRIPT_DIR ${CMAKE_INSTALL_DATADIR}/rossby/jobscripts)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/jobscripts/demo.sh ${PROJECT_SOURCE_DIR}/jobscripts/scaling
         DESTINATION ${ROSSBY_SCRIPT_DIR} COMPONENT program)

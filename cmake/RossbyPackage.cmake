@@ -1,5 +1,5 @@
-# Man pages and completion of the program, and its Debian packages: `cpack` in a build folder writes rossby (program,
-# configurations, scripts, man pages) and librossby-dev (libraries, headers, CMake package).
+# Man pages and shell completion of the program, and its Debian packages. `cpack` in a build folder writes
+# rossby (program, configurations, scripts, man pages) and librossby-dev (libraries, headers, CMake package).
 find_package(Python3 3.11 QUIET COMPONENTS Interpreter)
 set(ROSSBY_RUNS_HERE ON)
 if(CMAKE_CROSSCOMPILING OR ROSSBY_SANITIZE)
@@ -33,7 +33,7 @@ if(NOT ROSSBY_DPKG_DEB)
   return()
 endif()
 
-# What Debian's policy asks for: copyright, the changelog in gzip, and a Debian changelog with the newest version.
+# Debian policy requires copyright, the changelog in gzip, and a Debian changelog with the newest version.
 set(ROSSBY_DEBIAN_REVISION 1)
 file(STRINGS ${PROJECT_SOURCE_DIR}/CHANGELOG.md ROSSBY_RELEASE REGEX "^## \\[${PROJECT_VERSION}\\]")
 if(NOT ROSSBY_RELEASE MATCHES "([0-9]+-[0-9]+-[0-9]+)$")

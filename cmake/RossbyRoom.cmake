@@ -1,13 +1,13 @@
 # A room is a folder of headers and sources and one static library, rossby_<name>, alias rossby::<name>.
 #
-# Headers lie beside their sources. The include path is the real path: "rossby/<room>/x.hpp" is found below lib/,
-# mpi/ or run/, and below the include directory after installation.
+# Headers lie beside their sources. The include path is the real path: "rossby/<room>/x.hpp" is found below
+# lib/, mpi/ or run/, and below the include directory after installation.
 
 add_library(rossby_options INTERFACE)
 target_compile_features(rossby_options INTERFACE cxx_std_20)
 set(ROSSBY_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
                     -Woverloaded-virtual)
-# GCC 12 warns of overlap in std::string + literal, wrongly (GCC bug 105651).
+# GCC 12 warns wrongly of overlap in std::string + literal (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND ROSSBY_WARNINGS -Wno-restrict)
 endif()
@@ -18,15 +18,16 @@ target_compile_options(rossby_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${ROSS
 if(ROSSBY_SANITIZE)
   target_compile_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE} -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=all)
-  # After -fsanitize, which would switch them on again.
+  # These follow -fsanitize, which would switch them on again.
   if(ROSSBY_SANITIZE_NOT)
     target_compile_options(rossby_options INTERFACE -fno-sanitize=${ROSSBY_SANITIZE_NOT})
   endif()
   target_link_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE})
 endif()
 
-# Code that computes nothing in loops (commands, assembly of runs, tests) need not be fast, and compiles in two
-# thirds of the time. The last -O of a command line counts; sanitizers have theirs (CMakePresets.json).
+# Code without numerical loops (commands, assembly of runs, tests) need not be fast. With these options it
+# compiles in two thirds of the time. The last -O of a command line counts. Sanitizer presets set their own
+# (CMakePresets.json).
 set(ROSSBY_COLD_OPTIONS)
 if(NOT ROSSBY_SANITIZE)
   set(ROSSBY_COLD_OPTIONS $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>,$<CONFIG:Release>>:-O1>)
@@ -39,8 +40,8 @@ if(ROSSBY_BUILD_FUZZERS)
   target_compile_options(rossby_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# rossby_unity(<target>): compiles its sources eight at a time, because headers cost more than a source. Where local names
-# of two sources are the same, one has the property SKIP_UNITY_BUILD_INCLUSION.
+# rossby_unity(<target>): compiles its sources eight at a time, because headers cost more than a source. If
+# two sources share local names, one of them has the property SKIP_UNITY_BUILD_INCLUSION.
 function(rossby_unity TARGET)
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${ROSSBY_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
