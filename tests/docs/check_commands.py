@@ -45,7 +45,7 @@ def keys() -> set[str]:
 
 
 def lines_of(text: str):
-    """Number within the block, and words, of each command of a shell block."""
+    """Returns number within the block, and words, of each command of a shell block."""
     joined, start = "", 0
     for number, line in enumerate(text.split("\n")):
         if not joined:
@@ -125,7 +125,7 @@ def faults_of_python(text: str):
 
 
 def faults_of_lists():
-    """Pages with commands that are neither run nor listed with a reason, and entries of not_run.toml that are not needed."""
+    """Returns pages whose commands are neither run nor listed, and unneeded entries of not_run.toml."""
     here = pathlib.Path(__file__).resolve().parent
     reasons = tomllib.loads((here / "not_run.toml").read_text(encoding="utf-8"))
     run = {f"docs/{name}" for name in re.findall(r"\$\{PAGES\}/(\S+\.md)", (here / "CMakeLists.txt").read_text(encoding="utf-8"))}
@@ -151,7 +151,7 @@ def main() -> int:
     faults = count = 0
     for path in chosen:
         if path.name == "CHANGELOG.md":
-            continue  # tells of the past
+            continue  # records the past
         for block in pages.blocks(path.read_text(encoding="utf-8")):
             check = {"sh": faults_of_shell, "bash": faults_of_shell, "toml": faults_of_toml, "python": faults_of_python}.get(block.language)
             if not check:

@@ -19,12 +19,12 @@ import pages
 
 # Links to other hosts, and to paths of the code host.
 ELSEWHERE = re.compile(r"^(?:[a-z]+:|//)")
-# Pages that people open by themselves, or that a code host shows with their folder.
+# Pages that need no link: people open them directly, or a code host shows them with their folder.
 ENTRIES = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 
 
 def generated() -> set[pathlib.Path]:
-    """Pages that jobscripts/local/docs.sh makes: they are not in the tree."""
+    """Returns the pages that jobscripts/local/docs.sh generates. They are not in the tree."""
     make = pages.ROOT / "docs/reference/make.py"
     listed = subprocess.run([sys.executable, "-B", make, "--list"], check=True, capture_output=True, text=True).stdout
     return {pages.ROOT / "docs" / name for name in listed.split()}
@@ -86,7 +86,7 @@ def check_site(site: pathlib.Path) -> tuple[list[str], int]:
     faults, count = [], 0
     for path, page in parsed.items():
         if path.name == "404.html":
-            continue  # its links are from the root of a host
+            continue  # links of this page start at the root of a host
         for link in page.links:
             if ELSEWHERE.match(link) or link in ("", "#"):
                 continue

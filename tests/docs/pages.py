@@ -15,12 +15,12 @@ class Block:
     language: str   # of the fence: sh, toml, python, text
     title: str      # of title="…", or ""
     text: str
-    line: int       # of its first line of text, from 1
-    end: int        # of the line that closes it
+    line: int       # line number of the first line of text, from 1
+    end: int        # line number of the closing fence
 
 
 def markdown(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
-    """All pages of the tree but those in build folders."""
+    """Returns all pages of the tree outside build folders."""
     found = []
     for folder, inside, files in os.walk(root):
         inside[:] = [name for name in inside if name == ".github" or not name.startswith(("build", "."))]
@@ -47,7 +47,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def without_blocks(text: str) -> str:
-    """The page with empty lines in place of blocks and of code between backticks."""
+    """Returns the page with empty lines in place of blocks and of code between backticks."""
     lines = text.split("\n")
     for block in blocks(text):
         for k in range(block.line - 2, min(block.end, len(lines))):
@@ -56,7 +56,7 @@ def without_blocks(text: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Of its headings, as Python-Markdown and code hosts make them, and of explicit ids."""
+    """Returns anchors of headings, as Python-Markdown and code hosts make them, and explicit ids."""
     found: set[str] = set()
     for block in blocks(text):
         text = text.replace(block.text, "\n" * block.text.count("\n"))
@@ -72,5 +72,5 @@ def anchors(text: str) -> set[str]:
 
 
 def links(text: str) -> list[tuple[int, str]]:
-    """Line and target of every link and picture."""
+    """Returns line and target of every link and picture."""
     return [(number, target) for number, line in enumerate(without_blocks(text).split("\n"), 1) for target in LINK.findall(line)]

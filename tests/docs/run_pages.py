@@ -27,12 +27,12 @@ NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMG]\b)?")
 
 
 def shape(line: str) -> str:
-    """The line with # for numbers and one blank between words."""
+    """Returns the line with # for numbers and one blank between words."""
     return " ".join(NUMBER.sub("#", line.replace("*", " ")).split())
 
 
 def compare(shown: str, output: str):
-    """The lines of the page as they were printed, and those that were not found."""
+    """Returns the lines of the page as they were printed, and the lines that were not found."""
     printed = output.split("\n")
     found, missing, k = [], [], 0
     for line in shown.rstrip("\n").split("\n"):
@@ -70,7 +70,7 @@ class Runner:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280)
 
     def prepared(self) -> str:
-        """A folder with what the sensor tutorial makes, copied for each page."""
+        """Returns a folder with the results of the sensor tutorial, copied for each page."""
         if not self.levels:
             self.levels = tempfile.mkdtemp(prefix="rossby_docs_levels_")
             tutorial = pages.ROOT / "docs/tutorials/sensors.md"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every shell script of the tree parses, is executable where it has a "#!", and satisfies shellcheck where that is
-# installed. check_scripts.sh ROOT
+# Checks that every shell script of the tree parses, is executable if it has a "#!", and satisfies shellcheck
+# if that is installed. Usage: check_scripts.sh ROOT
 set -euo pipefail
 
 cd "$1"
