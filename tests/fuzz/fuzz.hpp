@@ -8,22 +8,22 @@
 
 namespace rossby::fuzz {
 
-/// Ends the process where a promise does not hold: what a fuzzer reports.
+/// Ends the process if a promise does not hold, which a fuzzer reports.
 inline void check(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: %s\n", what);
   std::abort();
 }
 
-/// A message is one line that says something.
+/// A message must be one line that is not empty.
 inline void check_message(std::string_view message) {
   check(!message.empty(), "a UserError says nothing");
   for (const char c : message)
     check(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, "a UserError holds a control character");
 }
 
-/// Runs `work` on hostile input: true where it came through, false where it refused with a UserError of one
-/// line. Every other end (BugError, std::bad_alloc, a sanitizer's finding) ends the process.
+/// Runs `work` on hostile input. True if it succeeded, false if it threw a UserError of one line. Any other
+/// error (BugError, std::bad_alloc, a sanitizer's finding) ends the process.
 template <class Work>
 bool survives(Work&& work) {
   try {

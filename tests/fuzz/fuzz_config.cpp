@@ -1,5 +1,5 @@
-// TOML text and, behind a line "%%", --set settings, one a line → values of keys. The table has every key but
-// those of models, which would link the kernels.
+// TOML text and, after a line "%%", --set settings, one per line → values of keys. The table has every key
+// except those of models, which would link the kernels.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::survives([&] {
     const KeyValues values = KeyValues::parse(keys(), toml, "input.toml", sets);
     const std::string written = values.to_toml();
-    // What is written into the run directory has to read back as what it was.
+    // The configuration in the run directory must read back unchanged.
     bool reads_back = false;
     std::string again, hash;
     fuzz::survives([&] {

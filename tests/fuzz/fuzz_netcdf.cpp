@@ -1,10 +1,10 @@
 // A NetCDF file made by statements (netcdf_maker.hpp) → Series, time axis, edges. Further statements:
 //
-//     use NAME...      variables that are opened together, beside each that fits
+//     use NAME...          opens these variables together, after each variable alone
 //     steps FIRST LAST
-//     earlier INSTANT...   steps of missing values that come before those of the file
-//     cut BYTES        the end of the file that is missing (classic formats; HDF5's own reader is not ours)
-//     poke AT BYTE     a byte of it that is another (the same)
+//     earlier INSTANT...   prepends steps of missing values
+//     cut BYTES            removes the last BYTES bytes (classic formats; HDF5's own reader is not tested)
+//     poke AT BYTE         changes a byte (classic formats)
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,7 @@ using namespace rossby;
 
 namespace {
 
-/// A graph that is matched with a series of the same file.
+/// Matches a graph with a series of the same file.
 void match(const std::string& path, const SeriesFile& file) {
   const GraphFile graph = GraphFile::open(path);
   std::string remark;

@@ -1,5 +1,5 @@
-// Raw bytes → the check of classic headers (CDF-1, -2, -5). The library's own reader is not called: what it
-// makes of damaged headers is not ours.
+// Raw bytes → the check of classic headers (CDF-1, -2, -5). The reader of the NetCDF library is not called:
+// its handling of damaged headers is not under test.
 #include <cstdint>
 
 #include "rossby/io/netcdf_classic.hpp"

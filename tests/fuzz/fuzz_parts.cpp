@@ -1,6 +1,7 @@
-// A series in several files, and how they are named:
+// A series in several files, and the entries that name them:
 //
-//     file NAME            what follows makes this NetCDF file (netcdf_maker.hpp), up to the next one
+//     file NAME            statements that follow make this NetCDF file (netcdf_maker.hpp), up to the next
+//     file
 //     text NAME LINE       a line of a text file; @ stands for the folder of all files and a slash
 //     entry NAME...        entries of data.file, below that folder
 //     use NAME...          variables
@@ -37,7 +38,7 @@ void convert(const std::string& from, const std::string& to) {
   if (sane) fuzz::check(std::abs(value - 7) < 1e-3, "a conversion is undone by the other");
 }
 
-/// A part's values are those of the file alone.
+/// The values of a part must be those of its file alone.
 void compare(const SeriesFile& series, std::span<const std::string> variables) {
   const SeriesInfo& info = series.info();
   const SeriesPartInfo& last = info.parts.back();
@@ -52,7 +53,7 @@ void compare(const SeriesFile& series, std::span<const std::string> variables) {
   alone.read_steps(node, 0, steps, b.data());
   alone.read_steps(node, 0, steps, c.data());
   const auto same = [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); };
-  // Of bytes that were never written the library gives what it finds in memory.
+  // For bytes that were never written, the library returns whatever is in memory.
   if (!std::equal(b.begin(), b.end(), c.begin(), same)) return;
   fuzz::check(std::equal(a.begin(), a.end(), b.begin(), same), "parts have the values of their files");
 }
@@ -96,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const std::string path = folder.in(name);
         !path.empty() && path.find('/', folder.path().size() + 1) == std::string::npos)
       fuzz::make_netcdf(path, content);
-  bool small = false;  // what is printed of all values takes its time
+  bool small = false;  // printing the values of a large series takes long
   std::vector<std::string> names;
   if (!fuzz::survives([&] { names = series_names(entries); }) || names.size() > 8) return 0;
   fuzz::survives([&] {

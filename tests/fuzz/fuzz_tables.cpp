@@ -1,7 +1,8 @@
-// Comma-separated tables of edges, distances and weights → graphs for sensors.
+// Comma-separated tables of edges, distances and weights → graphs for sensors. The first line is one of the
+// first three statements:
 //
-//     edges NODES [value] [skip]     or     matrix NODES     or     nodes NODES COLUMN          the first
-//     line 0,1,0.5                        what follows is the table
+//     edges NODES [value] [skip]     or     matrix NODES     or     nodes NODES COLUMN
+//     line 0,1,0.5                        a line of the table
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -3,8 +3,7 @@
 //     units "days since 1970-01-01"     calendar standard
 //     at 0 1 2.5 nan                    stamps
 //     ramp FIRST STEP COUNT             more stamps
-//     date 1986-08                      asked for once the axis stands; all of them are a time axis of text,
-//     too
+//     date 1986-08                      looked up on the axis; all dates also make a time axis of text
 #include <algorithm>
 #include <cstdint>
 #include <string>

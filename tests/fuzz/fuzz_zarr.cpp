@@ -1,8 +1,8 @@
-// A Zarr store → Series. What its files hold:
+// A Zarr store → Series. The contents of its files:
 //
-//     put FILE TEXT                      .zgroup, .zarray, .zattrs, .zmetadata, or a chunk as it is
+//     put FILE TEXT                      .zgroup, .zarray, .zattrs, .zmetadata, or a raw chunk
 //     ramp FILE CODEC TYPE FIRST STEP COUNT    a chunk of float, double, short, int or long, compressed
-//     poke FILE AT BYTE                  a byte of it that is another
+//     poke FILE AT BYTE                  changes a byte of the file
 //     use NAME...                        variables
 #include <algorithm>
 #include <cstdint>

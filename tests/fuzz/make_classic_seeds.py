@@ -9,7 +9,7 @@ import sys
 
 
 def classic(version):
-    """A file with two records of time(time) and x(time, node = 3) and a global title."""
+    """Returns a file with two records of time(time) and x(time, node = 3) and a global title."""
     wide = version == 5
 
     def number(value):

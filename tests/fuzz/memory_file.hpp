@@ -11,8 +11,8 @@
 
 namespace rossby::fuzz {
 
-/// A file with a name of its own, in memory where the machine has /dev/shm (HDF5 does not create files in a
-/// memfd), removed in the end.
+/// A temporary file, in memory if the machine has /dev/shm (HDF5 does not create files in a memfd). The
+/// destructor removes it.
 class MemoryFile {
  public:
   MemoryFile() {

@@ -10,7 +10,7 @@
 
 namespace rossby::fuzz {
 
-/// A folder with a name of its own, in memory where the machine has /dev/shm, removed in the end.
+/// A temporary folder, in memory if the machine has /dev/shm. The destructor removes it.
 class MemoryFolder {
  public:
   MemoryFolder() {
@@ -29,7 +29,8 @@ class MemoryFolder {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  /// The path of a file or folder in it, whatever the name: no way leads out of the folder. Empty: none.
+  /// Returns the path of a file or folder in it for any name. The path never leaves the folder. Empty if the
+  /// name has no valid part.
   [[nodiscard]] std::string in(std::string_view name) const {
     constexpr std::size_t longest = 100;
     std::string path = path_;

@@ -11,8 +11,7 @@
 namespace rossby::fuzz {
 namespace {
 
-/// The most values that one statement writes, and the most a variable may have that the library lays out in
-/// one piece.
+/// Largest number of values that one statement writes, and that a contiguous variable has.
 constexpr std::size_t most_written = 4096, most_contiguous = std::size_t{1} << 20;
 
 int format_of(const std::vector<Statement>& statements) {
@@ -70,7 +69,7 @@ void define_variable(int file, const Statement& s, bool netcdf4) {
                  &variable) != NC_NOERR)
     return;
   if (netcdf4 && size_of(file, variable) > most_contiguous) {
-    // One value would give a contiguous variable all of its room.
+    // In a contiguous variable, writing one value would allocate the whole variable.
     const std::vector<std::size_t> lengths(ids.size(), 16);
     nc_def_var_chunking(file, variable, NC_CHUNKED, lengths.data());
   }
@@ -117,7 +116,7 @@ void put_data(int file, int variable, const Statement& s) {
   nc_inq_varndims(file, variable, &rank);
   nc_inq_vardimid(file, variable, ids);
   nc_inq_unlimdim(file, &unlimited);
-  // Whole lines along the last dimension, one after another, as far as the values go.
+  // Writes whole lines along the last dimension, one after another, until the values end.
   std::vector<std::size_t> start(static_cast<std::size_t>(rank), 0), count(start.size(), 1),
       length(start.size(), 0);
   for (std::size_t d = 0; d < start.size(); ++d) {

@@ -8,9 +8,10 @@
 
 namespace rossby::fuzz {
 
-/// Writes a NetCDF file by the library, as odd as the library allows; what it refuses is left out.
+/// Writes a NetCDF file with the NetCDF library, as odd as the library allows. Statements that it refuses are
+/// ignored.
 ///
-///     kind 4|classic|offset64|cdf5        the format (4 where it is missing)
+///     kind 4|classic|offset64|cdf5        the format (default: 4)
 ///     dim NAME LENGTH|unlimited
 ///     var NAME TYPE DIM...                TYPE: byte char short int float double ubyte ushort uint int64
 ///                                         uint64 string

@@ -1,5 +1,5 @@
-// Runs a fuzz target once for each file given, or each file of each folder given: what libFuzzer's own driver
-// does with -runs=0, for builds without it.
+// Runs a fuzz target once for each given file, or each file of each given folder. It replaces libFuzzer's own
+// driver with -runs=0 in builds without libFuzzer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

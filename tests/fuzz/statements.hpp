@@ -10,26 +10,27 @@
 
 namespace rossby::fuzz {
 
-/// One line of an input: words between blanks. A word in double quotes may hold blanks and \n, \t, \\, \",
-/// \xHH.
+/// One line of an input: words separated by blanks. A word in double quotes may hold blanks and \n, \t, \\,
+/// \", \xHH.
 struct Statement {
   std::vector<std::string> words;
 
-  /// Word `i`, empty where there is none.
+  /// Returns word `i`; empty if there is none.
   [[nodiscard]] const std::string& word(std::size_t i) const {
     static const std::string none;
     return i < words.size() ? words[i] : none;
   }
-  /// Word `i` as C's strtod reads it (so nan, inf and hexadecimal too); 0 where it is none.
+  /// Returns word `i` as C's strtod reads it (including nan, inf and hexadecimal numbers); 0 if it is no
+  /// number.
   [[nodiscard]] double real(std::size_t i) const { return std::strtod(word(i).c_str(), nullptr); }
-  /// Word `i` as a 64-bit integer, saturated; 0 where it is none.
+  /// Returns word `i` as a 64-bit integer, saturated; 0 if it is no integer.
   [[nodiscard]] std::int64_t integer(std::size_t i) const {
     return std::strtoll(word(i).c_str(), nullptr, 10);
   }
 };
 
 namespace detail {
-/// The character behind a backslash at `at`, which moves on.
+/// Returns the character after a backslash at `at`, and advances `at`.
 inline char escaped(std::string_view line, std::size_t& at) {
   const char c = line[at++];
   if (c == 'n') return '\n';
@@ -61,7 +62,7 @@ inline Statement read_statement(std::string_view line) {
   return statement;
 }
 
-/// The lines of an input that hold anything and are no comment (#).
+/// Returns the lines of an input that are neither empty nor comments (#).
 inline std::vector<Statement> read_statements(std::string_view text) {
   std::vector<Statement> statements;
   while (!text.empty()) {

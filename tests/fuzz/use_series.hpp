@@ -26,7 +26,7 @@ inline void use_edges(const SeriesFile& file) {
   normalise_rows(relations);
 }
 
-/// Reads what a run reads of a series, and checks what it may rely on.
+/// Reads all that a run reads of a series, and checks the guarantees that a run relies on.
 inline void use(const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   check(info.steps > 0 && info.file_nodes > 0 && info.features > 0, "a series has values");
