@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def listed():
-    """What is run of each file: class or Class.test names, none of them for all."""
+    """Returns the tests to run in each file: class or Class.test names, empty for all."""
     runs = {}
     for words in re.findall(r"^rossby_(?:timed_)?program_test\(([^)]*)\)", (HERE / "CMakeLists.txt").read_text(encoding="utf-8"), re.M):
         _, file, *names = words.split()

@@ -8,7 +8,7 @@ from test_windows import WINDOWS
 
 class PlanRuns(LoadsJson, RingRuns):
     config = "stnn.toml"
-    measures = False  # predictions are of what the machine's file has
+    measures = False  # predictions use only measurements in the machine file
 
     @classmethod
     def run_ranks(cls, ranks, *arguments, **more):
@@ -24,7 +24,7 @@ class PlanRuns(LoadsJson, RingRuns):
 
     @classmethod
     def calibrate(cls, ranks, machine, *arguments):
-        """Measures; returns what the program says."""
+        """Measures the machine and returns the output of the program."""
         result = cls.run_ranks(ranks, "calibrate", "-o", machine, "--quick", *arguments)
         assert result.codes == [0] * ranks, result
         return result.out

@@ -7,7 +7,7 @@ import subprocess
 
 
 def has_matplotlib():
-    """Whether a Python that the program takes can draw."""
+    """True if a Python that the program uses has matplotlib."""
     finds = "import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, ['matplotlib', 'netCDF4'])))"
     for python in ("python3", "/usr/bin/python3"):
         try:
@@ -19,10 +19,10 @@ def has_matplotlib():
 
 
 def has_netcdf():
-    """Whether this interpreter reads NetCDF."""
+    """True if this interpreter can read NetCDF."""
     return importlib.util.find_spec("netCDF4") is not None
 
 
 def svg_texts(path):
-    """The texts of a figure: matplotlib draws them as shapes, and says in a comment what they are."""
+    """Returns the texts of a figure. matplotlib draws texts as shapes, and keeps each text in a comment."""
     return [html.unescape(text.strip()) for text in re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"), re.DOTALL)]

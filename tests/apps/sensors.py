@@ -24,8 +24,9 @@ lim_modes = 2
 
 def sensors(steps=20, nodes=3, source="0, 1, 2", destination="1, 2, 0", weight="1, 0.5, 2", missing=(),
             observed_from=0, holes=(), dropped=()):
-    """CDL of a series v(time, node) with edges; nodes in `missing` have no value at all,
-    no node has one before step `observed_from`, (step, node) in `holes` is missing; steps in `dropped` are left out."""
+    """Returns the CDL of a series v(time, node) with edges. Nodes in `missing` have no value, and no node has
+    one before step `observed_from`. Each (step, node) in `holes` is missing; steps in `dropped` are left
+    out."""
     kept = [t for t in range(steps) if t not in dropped]
     values = ["_" if i in missing or t < observed_from or (t, i) in holes else f"{(t * (i + 2)) % 7 + 0.5 * i}"
               for t in kept for i in range(nodes)]
@@ -44,13 +45,13 @@ data:
 
 
 def ring(steps=30, nodes=9):
-    """CDL of sensors each of which acts on the next, the last on the first."""
+    """Returns the CDL of sensors on a ring: each acts on the next, the last on the first."""
     return sensors(steps, nodes, ", ".join(map(str, range(nodes))), ", ".join(str((i + 1) % nodes) for i in range(nodes)),
                    ", ".join("1" for _ in range(nodes)))
 
 
 def mixed(x):
-    """splitmix64's finaliser, as checksums of state files take it."""
+    """splitmix64's finaliser, as in checksums of state files."""
     x &= 2**64 - 1
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
@@ -58,7 +59,8 @@ def mixed(x):
 
 
 def rewrite_metadata(path, *pairs):
-    """Puts texts of the same length in place of others in a state file's metadata: a file of another program version."""
+    """Replaces texts in a state file's metadata by others of the same length, as another program version
+    would write them."""
     with open(path, "rb") as file:
         whole = file.read()
     begin = whole.index(b'{"format":')
@@ -94,7 +96,7 @@ class BadInput(support.ProgramTest):
 
 
 class Runs(BadInput):
-    """Trainings of the configuration `config`, and what is left of them."""
+    """Trainings of the configuration `config`, and their results."""
     config = ""
 
     def arguments(self, run, *settings):
@@ -105,7 +107,7 @@ class Runs(BadInput):
             return [json.loads(line) for line in file]
 
     def ends(self, run):
-        """The final state, and what each epoch's line says but for times."""
+        """Returns the final state, and the line of each epoch without times."""
         arrays = json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
         return arrays["arrays"], [{k: v for k, v in line.items() if not re.search("second|bytes|sent|place", k)}
                                   for line in self.lines(run)]
@@ -132,7 +134,7 @@ class Runs(BadInput):
         self.assertEqual(result.lines, [])
 
     def checkpoints(self, run):
-        """Names of a run's checkpoints, oldest first."""
+        """Returns the names of a run's checkpoints, oldest first."""
         folder = self.path(run + "/checkpoints")
         return sorted(name for name in os.listdir(folder) if name.startswith("step-") and name.endswith(".h5"))
 

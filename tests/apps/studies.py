@@ -43,7 +43,7 @@ class Studies(LoadsJson, RingRuns):
         return str(path)
 
     def study(self, *arguments, code=0):
-        """Runs jobscripts/scaling; its stdout, or where it is to fail its stderr."""
+        """Runs jobscripts/scaling. Returns stdout, or stderr if it must fail."""
         command = [sys.executable, str(DRIVER), *arguments, "--rossby", support.rossby,
                    "--launcher", f"{support.mpiexec} -n {{ranks}}"]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=240)
@@ -54,14 +54,14 @@ class Studies(LoadsJson, RingRuns):
         return {str(path): path.stat().st_mtime_ns for path in pathlib.Path(self.path(folder)).rglob("*") if path.is_file()}
 
     def report(self, folder, output, *arguments, ranks=1):
-        """The table and scaling.json of a report."""
+        """Returns the table and scaling.json of a report."""
         out = self.succeed(ranks, "report", "scaling", folder, "-o", output, *arguments).out
         with open(self.path(output + "/table.md"), encoding="utf-8") as file:
             self.assertEqual(file.read(), out)
         return out, self.load(output + "/scaling.json", "scaling.schema.json")
 
     def measured(self, run):
-        """Seconds a step of a run by region, and its memory, from its metrics alone."""
+        """Returns seconds per step of a run by region, and its memory, from its metrics alone."""
         lines = self.lines(run)
         steps = [line["steps"] - before for line, before in zip(lines, [0, *(line["steps"] for line in lines)])]
         epochs = list(zip(lines, steps))[1:]
@@ -70,7 +70,7 @@ class Studies(LoadsJson, RingRuns):
         return dict(found, step=line["epoch_seconds"] / count, memory=lines[-1]["peak_rss_bytes"])
 
     def check_row(self, row, base, ratio, weak, folder):
-        """Holds a row against the metrics of its runs; `base` is the baseline's median."""
+        """Checks a row against the metrics of its runs; `base` is the baseline's median."""
         runs = [self.measured(f"{folder}/{run['run']}") for run in row["runs"]]
         steps = [run["step"] for run in runs]
         step = statistics.median(steps)

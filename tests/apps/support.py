@@ -17,14 +17,14 @@ import unittest
 
 rossby = ""
 mpiexec = ""
-# Preset nightly sets it. What a long test tries beyond the daily ones is rare, or tried by a like of it.
+# Preset nightly sets it. Long tests cover rare cases, or cases for which a daily test covers a similar one.
 long_tests = os.environ.get("ROSSBY_LONG_TESTS") == "1"
 long_test = unittest.skipUnless(long_tests, "a long test: ROSSBY_LONG_TESTS=1, or ctest --preset nightly, runs it")
 BASELINES = ["model", "persistence", "climatology", "ar1", "lim", "ridge_var", "cycle", "direct_ar", "direct_ridge"]
-# One forecast over the whole test part has no regression for each of its horizons.
+# A single forecast over the whole test part has no regression for each horizon.
 ROLLOUT_BASELINES = BASELINES[:6]
 
-# Each rank leaves its exit code in a file; what follows the first word is the command.
+# Each rank writes its exit code to a file. The command follows the first word.
 RANK_WRAPPER = """
 "$@"
 code=$?
@@ -33,7 +33,7 @@ exit $code
 """
 
 
-# The program with a job's end that lies so many seconds behind its own start, however long mpiexec takes.
+# The program in a job that ends 3 s after the program starts, however long mpiexec takes.
 ENDS_SOON = """#!/bin/sh
 SLURM_JOB_END_TIME=$(($(date +%s) + 3))
 export SLURM_JOB_END_TIME
@@ -42,7 +42,7 @@ exec '{rossby}' "$@"
 
 
 class Result:
-    """How a command under mpiexec ended."""
+    """The result of a command under mpiexec."""
 
     def __init__(self, code, out, err, codes, seconds):
         self.code = code        # of mpiexec
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def lines(self):
-        """What is left of stderr without mpiexec's own lines."""
+        """Returns stderr without mpiexec's own lines."""
         kept, banner = [], False
         for line in self.err.splitlines():
             if re.match(r"^-{20,}\s*$", line):
@@ -89,9 +89,9 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def command(cls, ranks, arguments, folders=None):
-        """mpiexec's command line; folders[r] is the working directory of rank r.
+        """Returns mpiexec's command line; folders[r] is the working directory of rank r.
 
-        mpiexec would end the other ranks when the first one fails: here each has to end by itself.
+        By default mpiexec ends the other ranks when one fails. Here each rank must end by itself.
         """
         wrapped = ["sh", "-c", RANK_WRAPPER, "sh", rossby, *arguments]
         start = [mpiexec, "--mca", "orte_abort_on_non_zero_status", "0"]
@@ -104,7 +104,7 @@ class ProgramTest(unittest.TestCase):
     @classmethod
     @contextlib.contextmanager
     def in_a_job_that_ends(cls):
-        """Programs are started with SLURM_JOB_END_TIME 3 s ahead: less than what a training keeps free."""
+        """Starts programs with SLURM_JOB_END_TIME 3 s ahead, less than a training reserves."""
         global rossby
         before = rossby
         script = cls.write("ends_soon.sh", ENDS_SOON.format(rossby=before))
@@ -124,7 +124,7 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def run_ranks(cls, ranks, *arguments, folders=None, limit=240):
-        """Runs the program on `ranks` ranks and waits for its end; a hang is an AssertionError."""
+        """Runs the program on `ranks` ranks and waits for its end. A hang is an AssertionError."""
         with tempfile.TemporaryDirectory() as codes:
             begin = time.monotonic()
             process = cls.start(ranks, arguments, folders, codes)
@@ -152,14 +152,14 @@ class ProgramTest(unittest.TestCase):
         return result
 
     def time_limit(self, ranks):
-        """10 s, and more where starting ranks alone takes long (sanitizers, a busy machine)."""
+        """10 s, and more if starting ranks alone takes long (sanitizers, a busy machine)."""
         cls = type(self)
         if cls.startup is None:
             cls.startup = cls.run_ranks(ranks, "--version").seconds
         return max(10.0, 20 * cls.startup)
 
     def refuse(self, ranks, arguments, *patterns, code=1, folders=None):
-        """All ranks end with `code` in time, and one line on stderr matches every pattern."""
+        """Checks that all ranks end with `code` in time, and one line on stderr matches every pattern."""
         limit = self.time_limit(ranks)
         before = self.files()
         result = self.run_ranks(ranks, *arguments, folders=folders, limit=limit)
@@ -190,10 +190,10 @@ class ProgramTest(unittest.TestCase):
 
 
 class LiveTest(ProgramTest):
-    """Tests that do things to ranks that run."""
+    """Tests that act on running ranks."""
 
     def launch(self, command):
-        """mpiexec and its ranks, which end with the test."""
+        """Starts mpiexec and its ranks, which end with the test."""
         process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.addCleanup(self.clear, process)
@@ -209,7 +209,7 @@ class LiveTest(ProgramTest):
 
     @staticmethod
     def ranks(process):
-        """Process ids of the living ranks below mpiexec, by rank."""
+        """Returns process ids of the living ranks below mpiexec, by rank."""
         found = {}
         for pid in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
                                   check=False).stdout.split():

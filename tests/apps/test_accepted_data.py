@@ -15,7 +15,7 @@ ANOMALIES = "data.cycle=time_of_day", "data.trend=linear"
 
 
 def changed(first=0, last=STEPS, corrected=(), offset=0, kind="float", unit="hours", origin="2001-01-01"):
-    """CDL of steps [first, last), counted from `origin`; `corrected` are (step, node, text)."""
+    """Returns the CDL of steps [first, last), counted from `origin`; `corrected` are (step, node, text)."""
     cdl = sensors(last)
     values = re.search("  v = ([^;]*) ;", cdl).group(1).split(", ")
     values = [str(float(value) + offset) for value in values]
@@ -36,7 +36,7 @@ class Accepted(Runs):
         super().setUpClass()
         cls.write("accepted.toml", CONFIG)
         cls.netcdf("sensors.nc", changed())
-        # Values that would move every mean, deviation, cycle and trend.
+        # These values would change every mean, deviation, cycle and trend.
         cls.netcdf("corrected.nc", changed(corrected=((5, 1, "900"), (6, 2, "_"), (30, 1, "-700"))))
         cls.netcdf("cut.nc", changed(first=7, origin="2000-12-31"))
         cls.netcdf("both.nc", changed(first=7, last=90, corrected=((3, 0, "5000"), (20, 1, "900"))))
@@ -55,7 +55,8 @@ class Accepted(Runs):
         return out, re.findall(r"-?[\d.]+(?:e[+-]\d+)?", text.split("data:")[1])
 
     def forecasts_are_the_same(self, run):
-        """Of what scales, cycles and trends were fitted to a forecast keeps nothing but those."""
+        """Forecasts stay the same: they depend on the training part only through scales, cycles and
+        trends."""
         _, before = self.forecast(1, run, "sensors.nc")
         for ranks, file, patterns in (
                 (3, "corrected.nc", [r"accepted  corrected.nc: 3 of 5\d training steps changed, from 2001-01-01T05:00 to "
@@ -78,7 +79,7 @@ class Accepted(Runs):
         self.forecasts_are_the_same(self.trained("gru", *WINDOWS, *ANOMALIES))
 
     def test_offsets_that_are_subtracted(self):
-        """Each node's first value is subtracted before float32: one that is no longer there, or another."""
+        """Each node's first value is subtracted before float32. The new file may lack or change it."""
         self.netcdf("high.nc", changed(offset=4e8, kind="double"))
         self.netcdf("high_cut.nc", changed(offset=4e8, kind="double", first=7, corrected=((8, 0, "3.9e8"),)))
         run = self.trained("high", *WINDOWS, "data.file=high.nc")
@@ -88,7 +89,7 @@ class Accepted(Runs):
         self.assertIn("1 of 54 training steps changed, 2001-01-01T08:00: their mean by -3.333e+06 m s-1", out)
 
     def test_steps_in_use(self):
-        """data.first_step and last_step count steps of the file that was trained on."""
+        """data.first_step and data.last_step count steps of the file of the training."""
         run = self.trained("some", *WINDOWS, "data.first_step=3", "data.last_step=79")
         _, before = self.forecast(1, run, "sensors.nc")
         out, values = self.forecast(1, run, "cut.nc", "--accept-changed-data")
@@ -125,7 +126,7 @@ class Accepted(Runs):
                     "was written with other data.*--from gru")
 
     def test_runs_that_kept_nothing(self):
-        """Of a version that did not write what a run was fitted to."""
+        """Runs of a version that did not write the fitted values."""
         run = self.trained("early", *WINDOWS)
         _, before = self.forecast(2, run, "sensors.nc")
         self.assertEqual(self.forecast(3, run, "corrected.nc", "--accept-changed-data")[1], before)

@@ -27,7 +27,7 @@ class Asynchronous(Runs):
         return super().arguments(run, "train.updates=asynchronous", *settings)
 
     def assert_whole(self, run, sub_batches, epochs=3):
-        """Each epoch has trained on each window once."""
+        """Checks that each epoch trained on each window once."""
         lines = self.lines(run)
         schema = schema_of("metrics.schema.json")
         self.assertEqual([line["epoch"] for line in lines], list(range(epochs)))
@@ -81,7 +81,7 @@ class Grids(Asynchronous):
                     self.assertEqual(updates["dropped"], 0)
 
     def test_recorded_trainings_repeat(self):
-        # 3 epochs; recorded on a grid, repeated on as many row blocks and fewer groups.
+        # 3 epochs: recorded on one grid, replayed with as many row blocks and fewer groups.
         for ranks, groups, on in ((3, 3, ((1, 1), (3, 3))), (4, 2, ((2, 1),))):
             settings = ["window.batch=6", "train.staleness_lr=power", "parallel.threads=1"]
             self.succeed(ranks, *self.arguments(f"first_{ranks}", *settings, f"parallel.time_groups={groups}"),
@@ -96,7 +96,7 @@ class Grids(Asynchronous):
                     "log_3: this recording is of other settings")
         self.refuse(1, [*self.arguments("refused", *settings, "parallel.products=bf16"), "--replay", "log_3"],
                     "log_3: this recording is of other (products|settings)")
-        # The recording of two row blocks on one.
+        # The recording of two row blocks, replayed on one.
         out = self.succeed(1, *self.arguments("one_block", *settings, "parallel.time_groups=1"), "--replay", "log_4").out
         self.assertIn("recorded on other row blocks: sums have another order", out)
         for mine, recorded in zip(self.lines("one_block"), self.lines("first_4")):
@@ -110,7 +110,7 @@ class Grids(Asynchronous):
     @support.long_test
     def test_five_hundred_updates_repeat(self):
         for ranks, groups, on in ((3, 3, 1), (2, 2, 1), (4, 2, 2)):
-            settings = ["window.batch=6", "parallel.threads=1", "train.epochs=510", "validation.every=1000"]  # an update or more each
+            settings = ["window.batch=6", "parallel.threads=1", "train.epochs=510", "validation.every=1000"]  # updates in every epoch
             run = f"long_{ranks}"
             self.succeed(ranks, *self.arguments(run, *settings, f"parallel.time_groups={groups}"), "--record", run + ".log")
             self.assertGreaterEqual(self.lines(run)[-1]["steps"], 500)
@@ -118,7 +118,7 @@ class Grids(Asynchronous):
             self.assertEqual(self.state(run + "_again"), self.state(run))
 
     def state(self, run):
-        """Checksums of the final parameters."""
+        """Returns checksums of the final parameters."""
         return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)["arrays"]
 
 
@@ -139,7 +139,7 @@ class Ends(Asynchronous, support.LiveTest):
             self.assertEqual([sum(w * n for w, n in line["updates"]["windows"]["times"]) for line in lines],
                              [WINDOWS_AN_EPOCH] * 2)
             self.assertEqual(lines[-1]["steps"], sum(line["updates"]["count"] for line in lines))
-        # On another grid each group goes on at the mean.
+        # On another grid, each group continues with the mean.
         self.leave("moved", 3, "parallel.time_groups=3", "window.batch=6")
         self.run_ranks(2, *self.arguments("moved", "parallel.time_groups=2", "window.batch=6"))
         self.assertEqual([line["epoch"] for line in self.lines("moved")], [0, 1, 2])
@@ -195,7 +195,7 @@ class Ends(Asynchronous, support.LiveTest):
             self.assertEqual([line["epoch"] for line in self.lines(run)], list(range(done)))
 
     def test_rollback(self):
-        """A decay that makes weights a thousand times as large at each update, and does not with a lower rate."""
+        """The weight decay multiplies weights by a thousand at each update; at a lower rate it does not."""
         settings = ["optimiser.name=sgd", "optimiser.clip=0", "optimiser.lr=1000", "optimiser.decay=1", "train.epochs=20",
                     "checkpoint.every_steps=1", "checkpoint.keep=50", "train.on_nan=rollback"]
         for ranks, groups in ((2, 2), (4, 2)):
@@ -232,7 +232,7 @@ class Ends(Asynchronous, support.LiveTest):
 
 
 class FullDisk(FullCheckpoint, Asynchronous):
-    """Only the test below; those of FullCheckpoint run elsewhere."""
+    """Only the test below. Another test file runs those of FullCheckpoint."""
 
     def test_checkpoint(self):
         settings = " ".join("--set " + s for s in ("train.updates=asynchronous", "parallel.time_groups=2", "window.batch=4"))

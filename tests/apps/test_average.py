@@ -28,17 +28,18 @@ lim_modes = 2
 
 
 def value(t, i):
-    """An oscillation with a period of no whole number of steps, and a jump now and then."""
+    """An oscillation whose period is no whole number of steps, with a jump now and then."""
     return round((t * (i + 2)) % 7 + 0.5 * i + ((t * t + 3 * i) % 11) / 5, 3)
 
 
 def daily(t, i):
-    """What is left of it beside a daily cycle of 8 steps."""
+    """A daily cycle of 8 steps, plus 0.3 times `value`."""
     return (9, 3, 0, -4, -9, -3, 2, 5)[t % 8] * (1 + i) + 0.3 * value(t, i)
 
 
 def series(steps=STEPS, nodes=NODES, units="m s-1", change=value, hours=1):
-    """CDL of a series v(time, node) with edges, a step so many hours, from 2001-01-01, whose nodes have names."""
+    """Returns the CDL of a series v(time, node) with edges and named nodes. Steps are `hours` long and begin
+    at 2001-01-01."""
     values = ", ".join(str(change(t, i)) for t in range(steps) for i in range(nodes))
     return f"""netcdf sensors {{
 dimensions: time = {steps} ; node = {nodes} ; edge = {nodes} ;
@@ -59,7 +60,8 @@ data:
 
 def forecasts(off, origins=range(40, STEPS - 2), leads=(1, 2), lead_units="", lead="lead", units="m s-1",
               order=range(NODES), name="v", dimensions="init_time, lead, node", holes=()):
-    """CDL of forecasts that are the values plus off(lead, i); origins are in hours from the start of the series."""
+    """Returns the CDL of forecasts: the values plus off(lead, i). Origins are in hours since the first
+    step."""
     values = ", ".join("_" if (t, i) in holes else str(value(t + h, i) + off(h, i))
                        for t in origins for h in range(1, len(leads) + 1) for i in order)
     attribute = f'{lead}:units = "{lead_units}" ;' if lead_units else ""
@@ -115,7 +117,7 @@ class Averages(Runs, LoadsJson):
         return self.load(file, "evaluation.schema.json")
 
     def forecast(self, name, *more, ranks=1):
-        """Values of each variable that `rossby forecast` writes."""
+        """Returns the values of each variable that `rossby forecast` writes."""
         self.succeed(ranks, "forecast", name, "--steps", "2", "-o", "forecast.nc", *more)
         text = subprocess.run(["ncdump", "-p", "9,17", self.path("forecast.nc")], check=True, capture_output=True, text=True).stdout
         values = {}
@@ -129,7 +131,7 @@ class Averages(Runs, LoadsJson):
             self.assertAlmostEqual(x, y, delta=delta)
 
     def test_weights_are_best_in_the_validation_part(self):
-        """What is a unit too large and what is a unit too small are right together."""
+        """One forecast is a unit too large, one a unit too small: their mean is right."""
         run = self.trained()
         self.assertEqual(self.weights(run, "up.nc", weights="equal"), [[0.5, 0.5]] * 2)
         for found in self.weights(run, "up.nc", "down.nc", weights="stacking"):
@@ -147,7 +149,8 @@ class Averages(Runs, LoadsJson):
         self.assertEqual(made["horizons"][1]["lead"], "2 h")
 
     def test_refit_runs_are_weighed_by_those_that_chose_their_epochs(self):
-        """They have no validation part, and have seen it."""
+        """A refit run has no validation part, because it trained on it. The run that chose its epochs gives
+        its errors there."""
         for run, units in (("one", 4), ("two", 3)):
             self.succeed(2, *self.arguments("refit_" + run, "model.name=gru", "window.inputs=3", "window.outputs=3",
                                             f"model.units={units}", "model.layers=1", "train.refit=true", "train.epochs=2"))
@@ -177,7 +180,7 @@ class Averages(Runs, LoadsJson):
         for name, score in own["mean"]["rmse"].items():
             if name != "model":
                 self.assertAlmostEqual(found["mean"]["rmse"][name], score, delta=1e-6)
-        # All weight on one member: its own scores.
+        # With all weight on one member, the scores are its own.
         with open(self.path("made/average.json"), encoding="utf-8") as file:
             made = json.load(file)
         for number, name in enumerate(("model", "direct_ridge")):
@@ -189,7 +192,7 @@ class Averages(Runs, LoadsJson):
                 self.assertAlmostEqual(a["rmse"]["model"], b["rmse"][name], delta=1e-4)
 
     def test_ranks_have_the_same_average(self):
-        """With members of other rows, another precision, and more ranks than nodes."""
+        """Members differ in row order and precision; some cases have more ranks than nodes."""
         members = [self.trained("gru"), self.trained("stnn"), self.trained("double"), "direct_ar", "far.nc"]
         made = [self.average(*members, weights="stacking", output=f"on{ranks}", ranks=ranks) for ranks in (1, 2, 3, 6)]
         scores = [self.scores("on1", f"scores{ranks}.json", ranks) for ranks in (1, 2, 3, 6)]
@@ -224,7 +227,8 @@ class Averages(Runs, LoadsJson):
         self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: has no forecast from 2001-01-03T23:00. Its init_time is")
 
     def test_baselines_go_on_behind_the_data(self):
-        """A forecast from the end of the data is that of longer data from the same origin, whatever the time of day."""
+        """A forecast from the end of the data equals that of longer data from the same origin, at any
+        hour."""
         self.netcdf("daily.nc", series(change=daily, hours=3))
         self.netcdf("short.nc", series(60, change=daily, hours=3))
         self.succeed(2, *self.arguments("daily", "data.file=daily.nc", "relation.graph=edges", "model.latent=2"))

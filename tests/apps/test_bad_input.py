@@ -63,7 +63,7 @@ class Data(BadInput):
 
 
 class Corners(BadInput):
-    """What looks wrong and works."""
+    """Cases that look wrong and work."""
 
     def test_node_that_is_never_observed(self):
         self.netcdf("gap.nc", sensors(nodes=4, missing=(1,)))
@@ -79,7 +79,7 @@ class Corners(BadInput):
                     with open(self.path(run + "/evaluation.json"), encoding="utf-8") as file:
                         found = json.load(file)
                     for scores in [found["mean"], *found["horizons"]]:
-                        scores.pop("acc")  # null of forecasts that are the climatology
+                        scores.pop("acc")  # null if forecasts are the climatology
                     self.assertNotIn("null", json.dumps(found), "what is not observed is masked")
                     self.succeed(2, "forecast", run, "--steps", "2")
 
@@ -182,7 +182,7 @@ class Settings(BadInput):
                        ["relation.self=true", "relation.self_start=1", "optimiser.lr_relation=0"]]:
             self.succeed(1, "train", "sensors.toml", "--run", "starts_" + str(len(learns)) + learns[-2], *[w for s in learns for w in ("--set", s)])
         self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
-        # Of a node whose edges sum to zero but for rounding nothing is divided.
+        # Edge weights that sum to zero up to rounding are not divided by their sum.
         self.netcdf("cancelled.nc", sensors(nodes=5, source="0, 1, 2, 3", destination="4, 4, 4, 4", weight="0.1, 0.2, -0.3, -2e-17"))
         self.succeed(1, "train", "sensors.toml", "--run", "cancelled", "--set", "data.file=cancelled.nc", "--set", "train.epochs=1")
         self.refuse_training(["data.file=turned.nc"], "have a sum of -0.5, and dividing by it would change their signs. Set relation.normalise = false")

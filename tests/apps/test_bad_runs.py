@@ -49,7 +49,7 @@ class Run(BadInput):
         finally:
             os.killpg(holder.pid, signal.SIGKILL)
             holder.communicate()
-        begin = time.monotonic()  # ranks end when they miss mpiexec, within seconds
+        begin = time.monotonic()  # without mpiexec, ranks end within seconds
         while "in use by process" in self.run_ranks(2, "evaluate", "busy").err:
             self.assertLess(time.monotonic() - begin, 30)
         self.refuse(2, ["evaluate", "busy"], "has no trained state", "Train it first")
@@ -77,7 +77,7 @@ class Run(BadInput):
                 file.write(content)
             self.refuse(2, ["evaluate", run], "state file 'hurt/checkpoints/state.h5' cannot be used", pattern)
         self.assertFalse(os.path.exists(self.path(run + "/evaluation.json")))
-        # Of an ended run, too, it is written anew from the checkpoint.
+        # The state of an ended run is also rewritten from the checkpoint.
         result = self.run_ranks(2, "train", "sensors.toml", "--run", run)
         self.assertEqual(result.codes, [0, 0], result.err)
         self.assertRegex(result.err, "^rossby: warning: state file 'hurt/checkpoints/state.h5' .*'factors' is damaged.*; the run goes on from its checkpoint\n$")
@@ -121,7 +121,7 @@ class Run(BadInput):
                     r"no/folder/f\.nc.*No such file or directory")
         self.refuse(2, ["data", "synth", "-o", "no/folder/f.nc"], r"no/folder/f\.nc.*No such file or directory")
         if os.geteuid() == 0:
-            return  # whom no permission stops
+            return  # permissions do not stop root
         os.mkdir(self.path("shut"), 0o555)
         self.refuse(2, ["train", "sensors.toml", "--run", "shut"],
                     "shut: cannot write into this run directory: Permission")
@@ -130,10 +130,10 @@ class Run(BadInput):
 
 
 class OneRank(BadInput):
-    """A failure on one rank only ends all of them, and the line names the rank."""
+    """A failure on only one rank ends all of them, and the line names the rank."""
 
     def folders(self, name, ranks=2):
-        """Working directories of ranks; the caller spoils the last one's."""
+        """Returns working directories of ranks; the caller spoils the last one."""
         folders = [self.path(f"{name}{rank}") for rank in range(ranks)]
         for folder in folders:
             os.mkdir(folder)
@@ -202,17 +202,17 @@ class OneRank(BadInput):
 
 
 class FullDisk(BadInput):
-    """A small file system of its own, in a mount namespace that ends with the command."""
+    """A separate small file system, in a mount namespace that ends with the command."""
 
     def in_small_disk(self, kilobytes, script):
-        """Runs a shell script where ./small is a file system of that size."""
+        """Runs a shell script with a file system of that size mounted on ./small."""
         os.makedirs(self.path("small"), exist_ok=True)
         mount = f"mount -t tmpfs -o size={kilobytes}k none small || exit 77\n"
         result = subprocess.run(
             ["unshare", "--mount", "--map-root-user", "sh", "-c", mount + script, "sh", support.rossby,
              support.mpiexec],
             cwd=self.folder, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False,
-            # Root of this namespace may not write where mpiexec keeps what the real root started.
+            # Root of this namespace may not write to the folder of mpiexec's files, which the real root owns.
             env=dict(os.environ, TMPDIR=self.folder))
         return result
 
@@ -221,7 +221,7 @@ class FullDisk(BadInput):
             self.skipTest("a small file system cannot be mounted here (no user namespaces?)")
 
     def check(self, kilobytes, command, *patterns, after="find small -type f"):
-        """One line that says the disk is full; returns what `after` prints."""
+        """Checks for one line that says the disk is full. Returns the output of `after`."""
         result = self.in_small_disk(kilobytes, f'{command} >out.txt 2>err.txt; code=$?; {after}; exit $code')
         with open(self.path("err.txt"), encoding="utf-8") as file:
             shown = support.Result(result.returncode, "", file.read(), [], 0)

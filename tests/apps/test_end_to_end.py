@@ -59,7 +59,7 @@ def ncdump(*arguments):
 
 
 def state_values(path):
-    """The numbers of every array of a state file, by the array's name."""
+    """Returns the numbers of every array of a state file, by the array's name."""
     arrays = {}
     for part in ncdump("-p", "17,17", path).split("group: ")[1:]:
         if found := re.search(r"\n\s+value =(.*?) ;", part, re.S):
@@ -76,7 +76,7 @@ class Pacific(support.ProgramTest):
         cls.write("pacific.toml", PACIFIC)
 
     def pipeline(self, ranks):
-        """train → evaluate → forecast into run<ranks>, once."""
+        """Runs train → evaluate → forecast into run<ranks>, once."""
         run = f"run{ranks}"
         if not os.path.exists(self.path("pacific.nc")):
             self.succeed(1, "data", "synth", "--kind", "pacific", "--lat", "6", "--lon", "8", "--steps", "72", "--seed",
@@ -157,7 +157,7 @@ class Pacific(support.ProgramTest):
                 state = state_values(self.path(f"run{ranks}/checkpoints/state.h5"))
                 order = ["--set", "parallel.row_order=rcm"]
                 run = f"rcm{ranks}"
-                # Two epochs in the file's order, the others in the new one: states are in global order.
+                # Two epochs in the order of the file, the others in the new one: states are in global order.
                 self.succeed(ranks, "train", "pacific.toml", "--run", run, "--set", "train.epochs=2", "--set",
                              "checkpoint.keep=3")
                 self.succeed(ranks, "train", "pacific.toml", "--run", run, *order)

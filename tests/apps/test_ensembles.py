@@ -36,7 +36,7 @@ class Ensembles(GridFiles):
             self.assertEqual(self.dataset("mean/forecast.nc").sst_quantiles.dims, ("quantile", "time", "lat", "lon"))
 
     def test_members_are_dressed(self):
-        """Realizations by NumPy from the members, and scores that do not depend on the ranks."""
+        """NumPy computes the same realizations from the members. Scores do not depend on the ranks."""
         run = self.trained()
         self.succeed(1, "average", run, "persistence", "climatology", "--weights", "stacking", "-o", "near")
         found = []
@@ -77,7 +77,7 @@ class Ensembles(GridFiles):
         self.refuse(2, ["forecast", "near", "--steps", "1", "--dressed", "5"], "intervals.h5: .*rossby evaluate near")
 
     def test_killed_while_it_writes(self):
-        """Nothing has the name before it is whole, and the next start removes what is left."""
+        """An incomplete file never has the final name. The next start removes temporary files."""
         run = self.trained()
         self.evaluated(2, "--hindcasts", "whole.nc")
         parts = lambda: [name for name in os.listdir(self.folder) if name.startswith("killed.nc.") and name.endswith(".part")]
@@ -90,7 +90,7 @@ class Ensembles(GridFiles):
             process.wait(timeout=60)
             if parts():
                 break
-            if os.path.exists(self.path("killed.nc")):  # it was quicker
+            if os.path.exists(self.path("killed.nc")):  # it was complete before the kill
                 os.remove(self.path("killed.nc"))
         self.assertEqual(len(parts()), 1)
         self.assertFalse(os.path.exists(self.path("killed.nc")))

@@ -48,7 +48,7 @@ lim_modes = 2
 
 
 def series(values, units="days since 2000-01-01", stamps=None, ids=None, kind="float", more="", head="", attributes=""):
-    """CDL of v(time, node) of rows of values, one a step."""
+    """Returns the CDL of v(time, node): one row of values per step."""
     steps, nodes = len(values), len(values[0])
     stamps = range(steps) if stamps is None else stamps
     named = "" if ids is None else f"  node = {', '.join(map(str, ids))} ;\n"
@@ -109,7 +109,7 @@ class Field(support.ProgramTest):
         return self.succeed(ranks, "train", config, "--run", run, *words).out
 
     def dump(self, name, variable):
-        """The numbers or texts of a variable."""
+        """Returns the numbers or texts of a variable."""
         text = subprocess.run(["ncdump", "-p", "9,17", "-v", variable, self.path(name)], capture_output=True, text=True,
                               check=True).stdout
         body = re.search(rf"\n {variable} =([^;]*);", text.split("\ndata:")[1]).group(1)
@@ -187,7 +187,7 @@ class Field(support.ProgramTest):
     # Values
 
     def test_small_signals_on_large_offsets(self):
-        """Errors are those of double precision: of persistence, whatever was subtracted."""
+        """Errors of persistence are those of double precision, for any subtracted offset."""
         rows = waves(120, 4)
         for name, offset, scale in (("plain", 0.0, 0.005), ("offset", 4.1e6, 0.005), ("pressure", 4.0e7, 1.0)):
             values = [[offset + scale * x for x in row] for row in rows]
@@ -256,7 +256,7 @@ class Field(support.ProgramTest):
     # Nodes
 
     def test_graphs_are_matched_by_node_ids(self):
-        """A graph made from one file goes with another order of the same nodes."""
+        """A graph made from one file fits another order of the same nodes."""
         rows = waves(80, 8)
         ids, order = [100 + 7 * i for i in range(8)], [5, 2, 7, 0, 3, 6, 1, 4]
         self.netcdf("asis.nc", series(rows, ids=ids))
@@ -285,7 +285,7 @@ class Field(support.ProgramTest):
                        config="dcrnn.toml")
         self.assertAlmostEqual(self.rmse("sorted19")[0], self.rmse("asis19")[0], delta=0.1)
 
-    # What is read is said
+    # Messages about what is read
 
     def test_inspect_and_train_say_the_same(self):
         self.netcdf("said.nc", series(waves(60, 4), stamps=[t + 5 * (t >= 30) for t in range(60)],

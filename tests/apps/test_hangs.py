@@ -40,7 +40,7 @@ class Hangs(support.LiveTest):
         cls.write("p.toml", CONFIG)
 
     def train(self, ranks, run, limit, *more):
-        """A training that has got under way, and the process ids of its ranks in order."""
+        """Returns a training that has started, and the process ids of its ranks in order."""
         process = self.launch([support.mpiexec, "-n", str(ranks), support.rossby, "train", "p.toml", "--run", run, "--set",
                                f"parallel.watchdog_seconds={limit}", *more])
         self.wait_for_line(process, run)
@@ -49,7 +49,7 @@ class Hangs(support.LiveTest):
         return process, pids
 
     def wait_for_line(self, process, run, size=0):
-        """Until the metrics are longer than `size` bytes."""
+        """Waits until the metrics are longer than `size` bytes."""
         metrics = self.path(run + "/metrics.jsonl")
         begin = time.monotonic()
         while not os.path.exists(metrics) or os.path.getsize(metrics) <= size:
@@ -59,7 +59,8 @@ class Hangs(support.LiveTest):
             time.sleep(0.02)
 
     def ended(self, process, pids, within):
-        """(exit code, seconds, stderr without mpiexec's lines) of a job that ends by itself and leaves nobody."""
+        """Returns (exit code, seconds, stderr without mpiexec's lines) of a job. Checks that it ends by
+        itself and leaves no process."""
         begin = time.monotonic()
         try:
             _, err = process.communicate(timeout=within)
@@ -97,7 +98,7 @@ class Hangs(support.LiveTest):
         self.assertLess(seconds, self.time_limit(3), lines)
 
     def test_main_thread_that_hangs(self):
-        """The rank's watchdog lives on and tells the others what its main thread is at."""
+        """The rank's watchdog still runs, and reports to the other ranks what its main thread is doing."""
         process, pids = self.train(2, "thread", 2)
         ptrace = ctypes.CDLL(None, use_errno=True).ptrace
         ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -143,7 +144,7 @@ class Hangs(support.LiveTest):
         self.ended(process, pids, 60)
         if peak > 1 << 26:
             self.skipTest("sanitizers take all addresses there are")
-        # The same with more latents than that rank has memory for: 40 x 400 x 2048 x 4 bytes an array.
+        # The same with more latents than that rank has memory for: 40 x 400 x 2048 x 4 bytes per array.
         self.succeed(1, "data", "synth", "--lat", "20", "--lon", "40", "--steps", "60", "-o", "wide.nc")
         command = [support.mpiexec, "-n", "1", support.rossby]
         arguments = ["train", "p.toml", "--run", "little"]

@@ -15,7 +15,7 @@ IDS = "s7", "s3", "s5"
 
 
 def values(name, steps, first=0, nodes=range(NODES), change=lambda name, t, i, x: x):
-    """Text of a variable's values, step by step; `change` gets name, step, node and value."""
+    """Returns a variable's values as text, step by step; `change` gets name, step, node and value."""
     rule = {"v": lambda t, i: (t * (i + 2)) % 7 + 0.5 * i, "rain": lambda t, i: (3 * t + i) % 5 + 100.0,
             "tide": lambda t, i: (5 * t + 2 * i) % 11 - 3.0, "works": lambda t, i: float(t % 6 == i)}[name]
     return ", ".join(str(change(name, t, i, rule(t, i))) for t in range(first, first + steps) for i in nodes)
@@ -23,7 +23,7 @@ def values(name, steps, first=0, nodes=range(NODES), change=lambda name, t, i, x
 
 def series(steps=STEPS, first=0, nodes=range(NODES), names=("v", "rain", "tide", "works"), ids=False,
            change=lambda name, t, i, x: x, depth=("10", "20", "45"), units="m"):
-    """CDL of a series with inputs, edges and static variables."""
+    """Returns the CDL of a series with inputs, edges and static variables."""
     unit = {"v": "m s-1", "rain": "mm", "tide": units, "works": "1"}
     count = len(list(nodes))
     lines = "".join(f'  float {n}(time, node) ; {n}:_FillValue = NaNf ; {n}:units = "{unit[n]}" ;\n' for n in names)
@@ -63,7 +63,7 @@ class Further(Runs):
         return [float(v) for v in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", text.split("data:")[1])]
 
     def forecasts(self, run, *words, ranks=1):
-        """The values of a forecast of two steps."""
+        """Returns the values of a forecast of two steps."""
         self.succeed(ranks, "forecast", run, "--steps", "2", "-o", f"{run}_out.nc", *words)
         return self.dump(f"{run}_out.nc")
 
@@ -124,7 +124,7 @@ class Further(Runs):
         self.succeed(2, *self.training("clean"))
         self.succeed(2, *self.training("other", "data.file=other.nc"))
         self.assertEqual(self.ends("other"), self.ends("clean"))
-        # Nor do those of the validation part into training, nor later ones into the scales of a forecast.
+        # Validation values do not leak into training. Later values do not leak into the scales of a forecast.
         self.netcdf("valid.nc", series(change=lambda name, t, i, x: x + 50 if t >= 14 and name != "v" else x))
         self.succeed(2, *self.training("valid", "data.file=valid.nc"))
         self.assertEqual([line["loss"] for line in self.lines("valid")], [line["loss"] for line in self.lines("clean")])
@@ -133,7 +133,7 @@ class Further(Runs):
         self.netcdf("training.nc", series(change=lambda name, t, i, x: x + 50 if t == 3 and name == "tide" else x))
         self.succeed(2, *self.training("changed", "data.file=training.nc"))
         self.assertNotEqual(self.ends("changed"), self.ends("clean"))
-        # Other inputs of the training part are other data.
+        # Changed inputs of the training part are different data.
         self.refuse(2, ["evaluate", "clean", "--set", "data.file=training.nc"], "is not what .* was trained on")
         self.netcdf("deeper.nc", series(depth=("10", "20", "46")))
         self.refuse(2, ["evaluate", "clean", "--set", "data.file=deeper.nc"], "is not what .* was trained on")
@@ -146,7 +146,7 @@ class Further(Runs):
             self.succeed(2, *self.training(f"filled_{fill}", "data.file=holes.nc", f"window.fill={fill}"))
             self.assertTrue(all(line["loss"] > 0 for line in self.lines(f"filled_{fill}")))
         self.assertNotEqual(self.lines("filled_mean")[-1]["loss"], self.lines("filled_zero")[-1]["loss"])
-        # A null value is of what is forecast: zeros of works mean something.
+        # A null value applies only to the target: zeros of the input "works" are values.
         out = self.succeed(2, *self.training("null", "data.null_value=0")).out
         self.assertRegex(out, "remark +data.null_value = 0 applies only to variables that are forecast")
         self.assertRegex(out, r"variable +works .input, known ahead.\nunits +1\nvalues +0 to 1")
@@ -166,24 +166,24 @@ class Further(Runs):
         for place, ranks in (("cpu", 3), ("simulated", 2)):
             for a, b in zip(self.forecasts("ahead", "--inputs", "next.nc", "--device", place, ranks=ranks), first, strict=True):
                 self.assertAlmostEqual(a, b, delta=1e-5)
-        # A file with the data themselves, longer, has the same forecast, from the same origin.
+        # A longer file of the data gives the same forecast from the same origin.
         self.netcdf("longer.nc", series(STEPS + 2))
         same = self.forecasts("ahead", "--set", "data.file=longer.nc", "--origin", "2001-01-02T05:00")
         self.assertEqual(same, self.forecasts("ahead", "--inputs", "next.nc"))
-        # The targets of these steps are not read, what is known ahead is.
+        # The forecast reads inputs that are known ahead, but not the targets of these steps.
         hidden = lambda name, t, i, x: "_" if name in ("v", "rain") and t >= STEPS else x
         self.netcdf("hidden.nc", series(STEPS + 2, change=hidden))
         self.assertEqual(self.forecasts("ahead", "--set", "data.file=hidden.nc"), same)
         self.netcdf("storm.nc", series(4, 29, names=names, change=lambda name, t, i, x: x + 9 if t == STEPS else x))
         other = self.forecasts("ahead", "--inputs", "storm.nc")
         self.assertNotEqual(other, same)
-        # Behind the origin inside of the data, the file counts.
+        # For an origin inside the data, the file of inputs counts after the origin.
         self.netcdf("inside.nc", series(6, 10, names=names, change=lambda name, t, i, x: x + 9))
         inside = ["--origin", "2001-01-01T11:00"]
         self.assertNotEqual(self.forecasts("ahead", *inside, "--inputs", "inside.nc"), self.forecasts("ahead", *inside))
 
     def test_beside_a_cycle(self):
-        """Anomalies hold training steps twice, behind what is known ahead of the end of the data."""
+        """With a cycle, training steps are stored twice, after the inputs known beyond the data."""
         self.netcdf("days.nc", series(100))
         self.netcdf("next_days.nc", series(4, 99, names=("tide", "works")))
         self.netcdf("longer_days.nc", series(102))

@@ -21,7 +21,7 @@ class Scripts(Studies):
         return result.stdout if code == 0 else result.stderr
 
     def test_programs_and_paths(self):
-        """A repository whose path has spaces, and a program of PATH."""
+        """The repository has spaces in its path, and PATH has the program."""
         self.program("job slurm/scontrol", 'cat "$here/job_$3"')
         slurm = pathlib.Path(self.path("job slurm"))
         program = self.program("job slurm/rossby", "true")

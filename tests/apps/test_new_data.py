@@ -13,7 +13,7 @@ CONFIG = SENSORS.replace("train = 12", "train = 0.6\nvalidation = 0.1").replace(
 
 
 def with_values(cdl, change):
-    """The CDL with change(number, text) in place of every value of v."""
+    """Returns the CDL with change(number, text) in place of every value of v."""
     head, values = cdl.split("  v = ")
     values = values.split(" ;")[0].split(", ")
     return head + "  v = " + ", ".join(change(k, value) for k, value in enumerate(values)) + " ;\n}\n"
@@ -41,8 +41,8 @@ class NewData(Runs):
             return json.load(file)
 
     def test_longer_files_go_with_the_run(self):
-        """The parts are those of the training, whatever share of the longer file they are, and its time may count from
-        another day."""
+        """The parts are those of the training, whatever share they are of the longer file. Its time may count
+        from another day."""
         for model in ("stnn", "gru"):
             with self.subTest(model):
                 more = ("window.inputs=3", "window.outputs=2") if model == "gru" else ()
@@ -58,7 +58,7 @@ class NewData(Runs):
                 self.assertIn("2 steps from 2001-01-02T05:00", out)
 
     def test_steps_that_no_window_reads_are_not_the_models(self):
-        """A stride leaves some out, and so does a stretch between gaps that is shorter than a window."""
+        """A stride leaves out steps. So does a stretch between gaps that is shorter than a window."""
         times = [t + (9 if t > 6 else 0) + (9 if t > 7 else 0) for t in range(20)]
         self.netcdf("stretches.nc", re.sub(r"  time = [^;]*;", "  time = " + ", ".join(map(str, times)) + " ;", sensors()))
         for name, *settings in (("strides", "window.stride=3", "split.validation=0"),
@@ -68,7 +68,7 @@ class NewData(Runs):
             self.succeed(1, "forecast", run, "--steps", "2")
 
     def test_stamps_that_need_more_of_a_date(self):
-        """One behind the training part that is not at midnight does not make its dates others."""
+        """A stamp after the training part need not be at midnight: earlier dates stay the same."""
         daily = sensors().replace("hours since", "days since")
         self.netcdf("daily.nc", daily)
         self.netcdf("odd.nc", sensors(steps=30).replace("hours since", "days since").replace(" 29 ;", " 29.5 ;"))
@@ -108,7 +108,7 @@ class NewData(Runs):
         run = self.trained("nowhere")
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             self.refuse(2, [*command, "-o", "no/such/folder/x"], "no/such/folder/x: cannot be written: no/such/folder: No such")
-            # At once: the state, which is read after that, is not looked for.
+            # The error comes at once, before the program looks for the data.
             self.refuse(2, [*command, "-o", "/dev/null", "--set", "data.file=gone.nc"], "/dev/null: cannot write this file: it is not a regular")
 
     def test_what_is_read_is_not_replaced(self):
@@ -154,7 +154,7 @@ class NewData(Runs):
             self.refuse(2, command, "graph.nc: no such file")
             self.succeed(2, *command, "--set", "relation.file=graph_too.nc")
             self.refuse(2, [*command, "--set", "relation.file=graph_other.nc"], "is not what .*state.h5 was trained on")
-        # The graph of the training is not replaced either where another one is read.
+        # The graph of the training is not overwritten either, even if another graph is read.
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             for path in ("graph.nc", "graph_too.nc"):
                 shutil.copy(self.path("graph_gone.nc"), self.path(path))
@@ -182,7 +182,7 @@ class NewData(Runs):
         os.mkdir(outside)
         os.chmod(outside, 0o777)
         os.chmod(self.folder, 0o755)
-        program = shutil.copy(support.rossby, outside)  # where it was built others may not look
+        program = shutil.copy(support.rossby, outside)  # other users may not read the build folder
 
         def as_nobody(*arguments):
             result = subprocess.run([program, *arguments], cwd=self.folder, user=65534, capture_output=True,
@@ -201,7 +201,7 @@ class NewData(Runs):
 
 
 class Told(Runs):
-    """What a training, and `data inspect`, say of data that may not be what their user thinks."""
+    """Reports of a training and of `data inspect` about data that may surprise their user."""
     config = "new.toml"
 
     @classmethod

@@ -14,7 +14,7 @@ WHOLE = sensors(STEPS, NODES, holes=((2, 1), (7, 0), (13, 2)))
 
 
 def cut(first, last, cdl=WHOLE, nodes=NODES):
-    """CDL of steps [first, last) of a series of sensors."""
+    """Returns the CDL of steps [first, last) of a series of sensors."""
     times, values = [re.search(rf"  {name} = ([^;]*) ;", cdl).group(1).split(", ") for name in ("time", "v")]
     cdl = re.sub("time = [0-9]+ ;", f"time = {last - first} ;", cdl, count=1)
     cdl = re.sub("  time = [^;]* ;\n  edge", f"  time = {', '.join(times[first:last])} ;\n  edge", cdl)

@@ -21,7 +21,7 @@ class Pipeline(RingRuns):
         cls.write("windows.toml", WINDOWS)
 
     def same_losses(self, name, ranks, one, *settings):
-        """A training on these ranks and, unless there was one before, on one of them: the same losses."""
+        """Trains on these ranks and, once, on one rank. Checks that the losses agree."""
         alone = [s for s in settings if not s.startswith("parallel.")]
         if not os.path.exists(self.path(one)):
             self.succeed(1, *self.arguments(one, DOUBLE, *alone))
@@ -60,7 +60,7 @@ class Pipeline(RingRuns):
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("whole", STAGES, "window.micro_batches=2")
         self.resumed_at_every_step("wavenet_whole", STAGES, *GRAPH_WAVENET)
-        # Left in stages, resumed in row blocks.
+        # Stopped in stages, resumed in row blocks.
         self.leave("moved", 2, STAGES, DOUBLE)
         self.same_losses("moved", 2, "one", "parallel.stages=1")
 

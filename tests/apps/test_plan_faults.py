@@ -19,13 +19,13 @@ class PlanFaults(PlanRuns):
         cls.netcdf("two.nc", sensors(steps=30, nodes=2, source="0, 1", destination="1, 0", weight="1, 1"))
 
     def machine(self, name, change):
-        """A machine file that differs from what was measured."""
+        """Writes a machine file that differs from the measurement."""
         machine = self.load("machine.json", "machine.schema.json")
         change(machine)
         return self.write(name, json.dumps(machine))
 
     def answer(self, ranks, *arguments):
-        """Candidates, as text and as JSON."""
+        """Returns the candidates as text and as JSON."""
         out = self.succeed(ranks, "plan", *arguments, "--set", "parallel.threads=1").out
         self.succeed(ranks, "plan", *arguments, "--set", "parallel.threads=1", "-o", "answer.json")
         return out, self.load("answer.json", "candidates.schema.json")["candidates"]
@@ -41,12 +41,12 @@ class PlanFaults(PlanRuns):
         self.assertFalse(os.path.exists(self.path("uneven.json")))
 
     def test_ops_that_some_ranks_lack(self):
-        """The loss is of the last stage: no rank decides by itself."""
+        """Only the last stage has the loss: no rank may decide alone."""
         def without_loss(machine):
             machine["rates"] = []
             machine["ops"] = [op for op in machine["ops"] if op["op"] != "masked_absolute_error"]
         self.machine("odd.json", without_loss)
-        # As `train --plan auto` has it.
+        # As `train --plan auto` plans it.
         found = self.answer(2, "windows.toml", "--machine", "odd.json", "--candidates")[1]
         self.assertIn(2, {c["stages"] for c in found})
         for c in found:
@@ -61,7 +61,7 @@ class PlanFaults(PlanRuns):
             self.assertEqual({bool(c["refused"]) for c in found}, {refused}, found)
 
     def test_more_ranks_than_nodes(self):
-        """As trainings have it: a rank may own nothing."""
+        """As in trainings, a rank may own nothing."""
         found = self.answer(3, "stnn.toml", "--machine", "machine.json", "--candidates", "--set", "data.file=two.nc",
                             "--set", "relation.graph=edges")[1]
         self.assertEqual([c["refused"] for c in found if c["row_blocks"] == 3], [""])
@@ -76,7 +76,7 @@ class PlanFaults(PlanRuns):
             self.assertEqual(c["speed_up"] > 0, c["ranks"] == 1, "no gain of what does not fit")
         self.assertRegex(out, r"\n +2 .* - +-  [a-z_, ]+ never measured")
         self.assertNotIn(" 0.00 ", out)
-        # What is lacking is said of how many.
+        # The plan reports how many candidates rely on missing measurements.
         out = self.answer(1, "stnn.toml", "--machine", "machine.json", "--ranks", "1,4", "--ranks-per-host", "2")[0]
         self.assertRegex(out, r"\n  of \d+ of the \d+ that fit(, the fastest among them)?: never measured, .*messages between hosts")
 
@@ -115,7 +115,7 @@ class PlanFaults(PlanRuns):
         self.load("plan.json", "plan.schema.json")
 
     def test_two_measure_into_one_file(self):
-        """What others have written meanwhile is kept."""
+        """Results that others wrote in the meantime are kept."""
         for begin in ("new", "old"):
             with self.subTest(begin):
                 if begin == "old":

@@ -39,7 +39,7 @@ class Measured(PlanRuns):
         self.write("own.json", json.dumps(machine))
 
     def plan(self, ranks, *arguments):
-        """What the program says, and the plan."""
+        """Returns the output of the program, and the plan."""
         out = self.succeed(ranks, "plan", *arguments, "--machine", "own.json").out
         self.succeed(ranks, "plan", *arguments, "--machine", "own.json", "--no-measure", "-o", "plan.json")
         return out, self.load("plan.json", "plan.schema.json")

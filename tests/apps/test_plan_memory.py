@@ -17,9 +17,9 @@ class PlannedMemory(support.ProgramTest):
             assert result.codes == [0] * ranks, result
 
     def test_memory(self):
-        """Of trainings that take 120 MiB and more, of which the process itself is less than half. The aim is 3 %, which
-        these meet where they were measured (benchmarks/measured); other machines have other libraries, kernels and pages: here
-        it is twice that, for the median of three runs."""
+        """Trainings take 120 MiB or more, of which the process itself is less than half. The aim is an error
+        of 3 %, which they meet on the machine of benchmarks/measured. Other machines have other libraries,
+        kernels and pages. The limit here is twice the aim, for the median of three runs."""
         if "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ:
             self.skipTest("sanitizers take memory of their own")
         self.succeed(1, "data", "synth", "--lat", "220", "--lon", "240", "--steps", "50", "-o", "grid.nc")

@@ -66,7 +66,7 @@ class Products(RingRuns):
         return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
 
     def near(self, run, other, tolerance):
-        """Whether losses and validations of two runs differ, by no more than `tolerance`."""
+        """Checks that losses and validations of two runs agree within `tolerance`. Returns the difference."""
         apart = 0
         for here, there in zip(self.lines(run), self.lines(other), strict=True):
             for key in ("loss", "validation_mae"):
@@ -91,7 +91,7 @@ class Products(RingRuns):
         for ranks in (2, 3):
             self.succeed(ranks, *self.arguments(f"ranks{ranks}", BF16))
             self.near(f"ranks{ranks}", "one", 2e-3)
-        # In software, which the products' own bits do not show.
+        # In software: only the message shows it, because the products have the same bits.
         out = self.succeed(2, *self.arguments("portable", BF16, "parallel.isa=portable")).out
         self.assertIn("without instructions for it: no faster than floats", out)
         self.near("portable", "one", 2e-3)
@@ -104,7 +104,7 @@ class Products(RingRuns):
         self.assertEqual(self.inspected("auto")["products"], chosen)
         self.succeed(2, *self.arguments("named", f"parallel.products={chosen}"))
         self.assertEqual(self.ends("auto"), self.ends("named"))
-        # A processor without: nothing is rounded; but a run that was goes on in software.
+        # Without bf16 instructions, auto does not round. A run that already rounds continues in software.
         self.succeed(2, *self.arguments("without", "parallel.products=auto", "parallel.isa=portable"))
         self.assertEqual(self.inspected("without")["products"], "model")
         self.leave("moved", 2, BF16, "parallel.isa=portable")
@@ -113,7 +113,7 @@ class Products(RingRuns):
         self.assertEqual(self.inspected("moved")["products"], "bf16")
         self.succeed(2, *self.arguments("whole", BF16, "parallel.isa=portable"))
         self.assertEqual(self.ends("moved"), self.ends("whole"))
-        # One that never asked stays as it is, too.
+        # A run that never asked for bf16 does not change either.
         self.leave("floats", 2)
         self.succeed(2, *self.arguments("floats", "parallel.products=auto"))
         self.succeed(2, *self.arguments("plain"))

@@ -53,7 +53,7 @@ class Profiles(Runs, LoadsJson):
         super().setUpClass()
         cls.netcdf("series.nc", series(steps=480))
         cls.write("candidates.toml", CANDIDATES)
-        # What is measured decides how far candidates are trained: once, for all tests.
+        # Measured costs decide how long candidates train, so all tests share one measurement.
         cls.profiled = cls.run_ranks(1, *cls.arguments("first"))
 
     @classmethod
@@ -66,7 +66,7 @@ class Profiles(Runs, LoadsJson):
         return self.load(output + "/profile.json", "profile.schema.json")
 
     def errors(self, output):
-        """What a profile has found, but for times."""
+        """Returns the results of a profile without times."""
         found = self.found(output)
         for one in found["candidates"]:
             one["reason"] = re.sub(r"\S*/candidates/", "", one["reason"])  # names a checkpoint
@@ -98,13 +98,13 @@ class Profiles(Runs, LoadsJson):
         xml.etree.ElementTree.parse(self.path("first/curves.svg"))
         with open(self.path("first/profile.md"), encoding="utf-8") as file:
             self.assertIn("| good |", file.read())
-        # Again: nothing is left to do.
+        # A repeated profile has nothing left to do.
         before = self.errors("first")
         self.assertIn(found["choice"]["candidate"], self.succeed(1, *self.arguments("first")).out)
         self.assertEqual(self.errors("first"), before)
 
     def test_a_paused_training_is_that_of_train(self):
-        """The curve of a candidate is that of its complete training."""
+        """The learning curve of a candidate is that of its complete training."""
         found = self.found("first")
         name = found["choice"]["candidate"]
         curve = {p["steps"]: p["error"] for one in found["candidates"] if one["name"] == name
@@ -139,12 +139,12 @@ class Profiles(Runs, LoadsJson):
                     here, there = ({p["steps"]: p["error"] for p in c["folds"][0]["curve"]} for c in (one, alone[one["name"]]))
                     shared = set(here) & set(there)
                     self.assertTrue(shared)
-                    for steps in shared:  # one rank trains as one rank does, several sum in another order
+                    for steps in shared:  # one rank gives equal bits; several ranks sum in another order
                         self.assertAlmostEqual(here[steps] / there[steps], 1, delta=1e-3 if one["all_ranks"] else 0)
             self.assertEqual(found["choice"]["candidate"] in ("good", "wide"), True)
 
     def written(self, folder):
-        """What a profile has written so far: names and sizes of its files."""
+        """Returns the files that a profile has written so far: names and sizes."""
         found = set()
         for place, _, names in os.walk(self.path(folder)):
             for name in names:
@@ -152,12 +152,12 @@ class Profiles(Runs, LoadsJson):
                     continue
                 try:
                     found.add((os.path.join(place, name), os.stat(os.path.join(place, name)).st_size))
-                except FileNotFoundError:  # a temporary name that is final by now
+                except FileNotFoundError:  # renamed to its final name in the meantime
                     pass
         return found
 
     def processes(self):
-        """All that run in the folder of these tests: ranks outlive an mpiexec that is killed."""
+        """Returns all processes in the folder of these tests: ranks outlive a killed mpiexec."""
         def is_here(pid):
             try:
                 return os.path.samefile(f"/proc/{pid}/cwd", self.folder)
@@ -178,8 +178,8 @@ class Profiles(Runs, LoadsJson):
 
     def test_killed_and_left_it_ends_the_same(self):
         self.succeed(2, *self.arguments("whole", costs="first"))
-        # Each start is killed as soon as there is something that no start before has written, so that the speed of the
-        # machine decides only how many profiles ten kills take.
+        # Each start is killed once it has written something new. The speed of the machine then only decides
+        # how many profiles ten kills take.
         kills, profiles = 0, 0
         while kills < 10:
             self.assertLess(profiles, 8, f"only {kills} kills")
@@ -219,7 +219,7 @@ class Profiles(Runs, LoadsJson):
             self.assertIn("good: left at step", out)
 
     def test_test_values_do_not_leak(self):
-        """Neither a candidate nor a baseline reads the last fifth."""
+        """No candidate and no baseline reads the last fifth."""
         self.succeed(1, *self.arguments("same", costs="first"))
         self.netcdf("changed.nc", series(steps=480, change=lambda t, i: value(t, i) if t < 384 else 1000 + t))
         os.makedirs(self.path("elsewhere"), exist_ok=True)

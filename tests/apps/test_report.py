@@ -26,7 +26,7 @@ class Reports(Studies):
         os.chmod(self.path(name), 0o755)
 
     def copy(self, name, *runs):
-        """A folder with copies of the runs, for a test to spoil."""
+        """Copies runs into a folder for a test to damage."""
         for run in runs or ("run1", "run2"):
             shutil.copytree(self.path(f"hand/{run}"), self.path(f"{name}/{run}"))
         return pathlib.Path(self.path(name))
@@ -50,7 +50,7 @@ class Reports(Studies):
         studies = self.report("two", "rep_two")[1]["studies"]
         self.assertEqual([(s["label"], [row["ranks"] for row in s["rows"]]) for s in studies],
                          [("two model.latent=2", [1, 2]), ("two model.latent=4", [1, 2])])
-        # What leaves the step as it is makes no other study.
+        # Settings that do not change the step do not make another study.
         config = folder / "run2" / "config.toml"
         text = config.read_text()
         self.assertIn("epochs = 4", text)
@@ -94,7 +94,7 @@ class Reports(Studies):
         (folder / "study.json").write_text(json.dumps({"format": 1, "kind": "strong", "label": "left", "scaled": [],
                                                        "runs": [{"run": run} for run in (
                                                            "run1", "gone", "bare", "begun", "cut", "half", "longer", "moved", "old")]}))
-        # Killed before its first checkpoint; and a copy that is no run of the study.
+        # A run killed before its first checkpoint, and a copy that is no run of the study.
         (folder / "bare").mkdir()
         shutil.copy(folder / "run1/config.toml", folder / "bare")
         out, report = self.report("left", "rep_left")
@@ -122,7 +122,7 @@ class Reports(Studies):
         self.refuse(1, ["report", "scaling", "hand", "--ouput", "x"], r"unknown option --ouput \(did you mean --output\?\)", code=2)
 
     def left_out(self, folder, run, reason):
-        """One damaged run is told, and the others are tabulated."""
+        """Checks that the report names one damaged run and tabulates the others."""
         out, report = self.report(folder, "rest")
         self.assertEqual([entry["run"] for entry in report["left_out"]], [run])
         self.assertRegex(report["left_out"][0]["reason"], reason)
@@ -144,7 +144,7 @@ class Reports(Studies):
         self.assertIn("Abacus 9", notes[0])
         self.assertIn("0.0.1", notes[1])
         self.assertIn(f"\nmixed: {notes[0]}.\n", out)
-        # Extended with another version: its epochs are those that count.
+        # Extended with another version: its epochs count.
         for line in lines[-2:]:
             line["place"].update(rossby="0.0.2")
         (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -281,13 +281,13 @@ class Reports(Studies):
                             (["forward", "backward", "optimiser", "reduction", "other", "of which waiting", "ms a step", "predicted"], "regions")):
             for word in words:
                 self.assertIn(word, texts[plot])
-        # The band that is asked for, and the same plots of the same figures.
+        # The plot has the requested band, and the same figures give the same plots.
         self.report(folder.name, "it's plots", "--band", "10")
         self.assertIn("predicted ± 10.0 %", svg_texts(plots / f"{name}_speed_up.svg"))
         drawn = {path: path.read_bytes() for path in plots.glob("*.svg")}
         self.report(folder.name, "it's plots", "--band", "10")
         self.assertEqual({path: path.read_bytes() for path in plots.glob("*.svg")}, drawn)
-        # Plots of studies that are no more go, and what a report has not drawn stays.
+        # Plots of deleted studies are removed; files that the report did not draw stay.
         (plots / "mine_speed_up.svg").write_text("<svg/>")
         shutil.copytree(folder, self.path("other"))
         self.report("other", "it's plots")

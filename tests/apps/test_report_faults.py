@@ -40,7 +40,7 @@ class ReportFaults(Studies):
         self.write(f"{run}/metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
 
     def steps(self, run, seconds):
-        """Makes a step of each epoch take so long."""
+        """Sets the seconds per step of each epoch."""
         counts = [line["steps"] for line in self.lines(run)]
 
         def change(number, line):
@@ -55,14 +55,14 @@ class ReportFaults(Studies):
         return {entry["run"]: entry["reason"] for entry in found["left_out"]}
 
     def test_a_first_epoch_alone(self):
-        """It has the steps that meet memory for the first time: beside runs that have more it is no measure."""
+        """A first epoch touches memory for the first time. It does not count beside longer runs."""
         folder = self.copy("first")
         shutil.copytree(self.path("short"), folder / "short")
         report = self.report("first", "rest")[1]
         rows = report["studies"][0]["rows"]
         self.assertEqual([[run["run"] for run in row["runs"]] for row in rows], [["run1"], ["run2"]])
         self.assertEqual(self.left_out("first", found=report), {"short": "only its first epoch was measured, which other runs leave out"})
-        # Runs of other epochs are of one row, and where there is nothing else first epochs are told.
+        # Runs of different lengths share a row. If only first epochs exist, the report uses them.
         config = folder / "run2/config.toml"
         self.change("first/run2", lambda number, line: line["place"].update(ranks=1, row_blocks=1))
         config.write_text(config.read_text().replace("epochs = 5", "epochs = 7"))
@@ -75,10 +75,10 @@ class ReportFaults(Studies):
 
     def test_epochs_that_count(self):
         folder = self.copy("epochs", "run1")
-        # Of four epochs behind the first, the faster of the middle two.
+        # Of the four epochs after the first, the faster of the middle two.
         self.steps("epochs/run1", [9, 4, 1, 3, 2])
         self.assertAlmostEqual(self.row("epochs")["step_seconds"], 2)
-        # What two starts made: regions of the second alone.
+        # Epochs of two starts do not count: their regions cover only the second start.
         self.change("epochs/run1", lambda number, line: line["sent"].update(whole=number not in (2, 4)))
         self.assertAlmostEqual(self.row("epochs")["step_seconds"], 3)
         self.change("epochs/run1", lambda number, line: line["sent"].update(whole=False))
@@ -89,11 +89,11 @@ class ReportFaults(Studies):
 
     @support.long_test
     def test_names_of_folders(self):
-        """The same, whatever the folder is called."""
+        """The result is the same for any name of the folder."""
         folder = self.copy("sc/deep")
         study = {"format": 1, "kind": "strong", "label": "x", "scaled": [], "runs": [{"run": "run1"}, {"run": "run2"}, {"run": "gone"}]}
         (folder / "study.json").write_text(json.dumps(study))
-        # A study none of whose runs has left anything.
+        # A study whose runs have left no files.
         os.makedirs(self.path("sc/lost"))
         self.write("sc/lost/study.json", json.dumps(dict(study, runs=[{"run": "a"}])))
         missing = "is in study.json, but has left no run directory"
@@ -105,13 +105,13 @@ class ReportFaults(Studies):
         self.assertIn(f"\n- gone: {missing}\n", result.out)
         self.assertIn("| x | strong | 2 |", result.out)
         self.refuse(1, ["report", "scaling", "sc/lost"], f"sc/lost: none of its 1 runs can be tabulated. The first, a, {missing}")
-        # One of these, damaged, does not end the report of others.
+        # One damaged study does not end the report of the others.
         self.write("sc/lost/study.json", "{")
         self.assertIn("not a study", self.left_out("sc")["lost"])
 
     def test_folders_that_cannot_be_read(self):
         folder = self.copy("closed")
-        os.symlink("loop", folder / "loop")  # looking at it is an error
+        os.symlink("loop", folder / "loop")  # stat of this link fails
         (folder / "odd").mkdir()
         os.symlink("config.toml", folder / "odd/config.toml")
         reasons = self.left_out("closed")
@@ -135,7 +135,7 @@ class ReportFaults(Studies):
         self.assertEqual(len(self.left_out("copies")), 5)
         for name in (".bak", "-old", " (copy)", "_old"):
             shutil.rmtree(folder / f"ranks-1_groups-1_seed-1{name}")
-        # Jobs that were started beside the driver are runs of the study.
+        # Jobs that were started without the driver are runs of the study.
         (folder / "run1.bak").rename(folder / "ranks-1_groups-1_seed-3")
         report = self.report("copies", "rest")[1]
         self.assertEqual(([len(row["runs"]) for row in report["studies"][0]["rows"]], report["left_out"]), ([2, 1], []))

@@ -30,7 +30,7 @@ discover = "dense"
 
 
 def mapped(text):
-    """The series with coordinates, and names that are markup."""
+    """Returns the series with coordinates, and with names that are markup."""
     text = text.replace("  string node(node) ;", '  string node(node) ;\n  double node_lat(node) ; node_lat:units = "degrees_north" ;\n'
                         '  double node_lon(node) ; node_lon:units = "degrees_east" ;')
     text = text.replace('v:units = "m s-1"', 'v:units = "m s-1 $x^2$ <b>" ; v:coordinates = "node_lat node_lon"')
@@ -39,7 +39,7 @@ def mapped(text):
 
 
 class Markup(html.parser.HTMLParser):
-    """What a page refers to, and its texts."""
+    """Collects the references of a page, and its texts."""
 
     def __init__(self, text):
         super().__init__()
@@ -112,7 +112,7 @@ class Pages(LoadsJson, support.ProgramTest):
         self.assertEqual(len(found.images), len(pictures))
 
     def test_a_page_of_little(self):
-        """A training under way, damaged files, data that are gone."""
+        """A running training, damaged files, missing data."""
         run = pathlib.Path(self.path("little"))
         run.mkdir()
         for name in ("config.toml", "metrics.jsonl"):
@@ -139,7 +139,7 @@ class Pages(LoadsJson, support.ProgramTest):
             os.rename(self.path("moved.nc"), self.path("sensors.nc"))
         self.assertIn("Learned relations are not drawn: ", words)
         self.assertIn("The observations before the forecast are not drawn", words)
-        # What an earlier page had and this one has not is taken away.
+        # Files of an earlier page that this one does not use are removed.
         self.assertIn("forecast_node_0.svg", os.listdir(run / "report"))
         (run / "forecast.nc").unlink()
         self.page("little")
@@ -191,7 +191,7 @@ class Compared(LoadsJson, support.ProgramTest):
         self.assertIn("11 common origins from 2001-01-03T11:00", out)
         self.assertEqual([one["name"] for one in found["forecasters"]], ["a", "b", "persistence"])
         self.assertNotIn("skill", found["forecasters"][0]["mean"])
-        # The same as an evaluation on these origins.
+        # The result equals that of an evaluation on these origins.
         self.succeed(1, "evaluate", "a", "--set", "evaluate.first_origin=59", "-o", "a.json")
         scored = self.load("a.json", "evaluation.schema.json")
         self.assertEqual(scored["data"]["origins"], 11)

@@ -27,7 +27,7 @@ class Resumed(BadInput):
         return ["train", "more.toml", "--run", run, *[word for s in settings for word in ("--set", s)]]
 
     def checkpoints(self, run):
-        """Names of a run's checkpoints, oldest first."""
+        """Returns the names of a run's checkpoints, oldest first."""
         folder = self.path(run + "/checkpoints")
         return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
 
@@ -35,13 +35,13 @@ class Resumed(BadInput):
         return json.loads(self.succeed(1, "checkpoint", "inspect", path, "--json").out)
 
     def whole(self, *settings, name="whole"):
-        """What an uninterrupted run ends with."""
+        """Returns the result of an uninterrupted run."""
         if not os.path.exists(self.path(name)):
             self.succeed(2, *self.arguments(name, *settings))
         return self.ends(name)
 
     def ends(self, run):
-        """The final state, and what each epoch's line says but for times."""
+        """Returns the final state, and the line of each epoch without times."""
         arrays = self.inspect(run + "/checkpoints/state.h5")["arrays"]
         with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
@@ -49,7 +49,7 @@ class Resumed(BadInput):
         return arrays, figures
 
     def leave(self, run, *arguments, ranks=2):
-        """A start that leaves by itself with code 75 and says how to go on."""
+        """A start that stops by itself with code 75 and says how to continue."""
         result = self.run_ranks(ranks, *self.arguments(run), *arguments)
         self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
         self.assertEqual(result.lines, [])
@@ -57,12 +57,12 @@ class Resumed(BadInput):
         return result
 
     def stopped_early(self, run, *settings):
-        """A run that was left at its first step."""
+        """A run that stopped at its first step."""
         self.leave(run, "--stop-after", "0.000001s", *[word for s in settings for word in ("--set", s)])
         return self.checkpoints(run)[-1]
 
     def test_other_blas_kernels_are_said(self):
-        """Of trainings on the host alone: devices multiply by others."""
+        """Only trainings on the host record BLAS kernels: devices use other libraries."""
         for device, said in (("cpu", True), ("simulated", False)):
             with self.subTest(device):
                 run = "blas_" + device
@@ -78,7 +78,7 @@ class Resumed(BadInput):
                 self.assertEqual(result.codes, [0, 0], result.err)
                 self.assertEqual("was computed with BLAS kernels for xxx" in result.err, said, result.err)
                 self.assertEqual(len(result.lines), 1 if said else 0, result.err)
-        # What was begun on the host and goes on on a device is multiplied by neither's.
+        # A run that moves from the host to a device uses the kernels of neither.
         self.stopped_early("blas_cpu_device")
         path = self.path("blas_cpu_device/checkpoints/" + self.checkpoints("blas_cpu_device")[-1])
         rewrite_metadata(path, (f'"blas":"{kernels}"', f'"blas":"{"x" * len(kernels)}"'))
@@ -100,7 +100,7 @@ class Resumed(BadInput):
         self.assertEqual(len(self.checkpoints("often")), 3, "the last three are kept")
 
     def test_signals(self):
-        # Long enough to be met: 600 steps, a checkpoint after every one.
+        # Long enough for a signal to arrive: 600 steps, a checkpoint after every one.
         more = ["train.epochs=150"]
         whole = self.whole(*more, name="long")
         for number, name in [(signal.SIGTERM, "term"), (signal.SIGINT, "int"), (signal.SIGUSR1, "usr1")]:
@@ -117,7 +117,7 @@ class Resumed(BadInput):
                 pids = self.ranks_of(process)
                 self.assertEqual(len(pids), 2)
                 if number == signal.SIGUSR1:
-                    process.send_signal(number)  # mpiexec hands it on
+                    process.send_signal(number)  # mpiexec forwards it
                 else:
                     os.kill(pids[1], number)     # one rank is enough
                 out, err = process.communicate(timeout=120)
@@ -129,7 +129,7 @@ class Resumed(BadInput):
             self.assertEqual(self.ends(name), whole, name)
 
     def test_sigterm_to_mpirun(self):
-        """Its ranks have a few seconds: a checkpoint is written. If steps may take longer, the log says so."""
+        """Its ranks have a few seconds to write a checkpoint. If steps may take longer, the log says so."""
         for seconds, warned in (("3", False), ("0", True)):
             run = f"by mpirun {seconds}"
             process = subprocess.Popen(
@@ -260,7 +260,7 @@ class Resumed(BadInput):
         self.assertIn(", validation.every = 2 instead of 1\n", out)
 
     def test_times_of_an_epoch_that_was_left_in(self):
-        """What an epoch's time went into is of all its steps, as the time itself."""
+        """The time of an epoch and its parts cover all its steps."""
         checkpoint = self.path("timed/checkpoints/" + self.stopped_early("timed"))
         with open(checkpoint, "rb") as file:
             text = file.read().decode("latin-1")
@@ -296,7 +296,7 @@ class Resumed(BadInput):
         self.succeed(2, "evaluate", "ended")
 
     def test_damaged_state(self):
-        """It is asked whether the run has ended, no more: the checkpoints are good."""
+        """The state only tells whether the run has ended: the checkpoints are good."""
         whole = self.whole("train.epochs=8", name="eight")
         for run, first in (("ends", "train.epochs=8"), ("continues", "train.epochs=4")):
             self.succeed(2, *self.arguments(run, first))
@@ -315,7 +315,7 @@ class Resumed(BadInput):
         self.refuse(2, [*self.arguments("named"), "--resume", "named/none.h5"], r"named/none\.h5.*No such file")
         self.refuse(2, [*self.arguments("fresh"), "--resume", "sensors.nc"], r"sensors\.nc")
         self.assertFalse(os.path.exists(self.path("fresh")))
-        # In a directory of its own; then in the same one, where the later checkpoint is dropped.
+        # First in another directory, then in the same one, which drops the later checkpoint.
         self.succeed(2, *self.arguments("other"), "--resume", first)
         self.assertEqual(self.ends("other")[0], whole[0])
         self.refuse(2, [*self.arguments("other"), "--resume", first], "other already contains another run, and checkpoint .* does not belong to it")
@@ -347,7 +347,7 @@ class Resumed(BadInput):
         self.assertEqual(rates["stretched"][4:], [0.00486, 0.00357, 0.00229, 0.001])
 
     def test_a_run_that_was_cut_off_forecasts(self):
-        """--write-state gives what a training would have ended with at its newest checkpoint."""
+        """--write-state gives the result of a training that ends at its newest checkpoint."""
         for name, settings in (("early, last", ["train.keep=last", "train.sampling=pairs"]),
                                ("early, best", ["split.validation=3", "train.keep=best"])):
             with self.subTest(name):
@@ -404,11 +404,11 @@ class Resumed(BadInput):
 
 
 class Older(Resumed):
-    """Runs of settings that are refused today: they were trained before that was checked."""
+    """Runs whose settings are refused today: they were trained before this check existed."""
 
     def was_trained_with(self, run, *pairs):
         folder = self.path(run + "/checkpoints")
-        os.remove(os.path.join(folder, "data.h5"))  # runs of that time had none
+        os.remove(os.path.join(folder, "data.h5"))  # old runs had no such file
         for name in os.listdir(folder):
             rewrite_metadata(os.path.join(folder, name), *pairs)
         with open(self.path(run + "/config.toml"), encoding="utf-8") as file:
@@ -485,7 +485,7 @@ class Diverged(BadInput):
                     r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
 
     def test_rollback(self):
-        # A rate that diverges at first and does not after some halvings.
+        # The learning rate diverges at first, but not after some halvings.
         arguments = ["train", "sensors.toml", "--run", "back", "--set", "optimiser.name=sgd", "--set",
                      "optimiser.lr=1000", "--set", "train.epochs=20", "--set", "checkpoint.every_steps=1", "--set",
                      "checkpoint.keep=50"]
@@ -503,11 +503,11 @@ class Diverged(BadInput):
 
 
 class FullCheckpoint(FullDisk):
-    """Only the test below; those of FullDisk run elsewhere."""
+    """Only the test below. Another test file runs those of FullDisk."""
 
     def test_checkpoint(self):
-        # A start is refused if there is no room for a checkpoint, for whose structure 1 MiB is asked. Then there is
-        # room for some of them.
+        # A start is refused if there is no room for a checkpoint, including 1 MiB for its structure. Later
+        # there is room for some checkpoints.
         self.write("more.toml", MORE)
         script = ('"$2" -n 2 "$1" train more.toml --run small/run --stop-after 0.000001s >out.txt 2>err.txt; echo $?; '
                   "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -40960 small/fill; "

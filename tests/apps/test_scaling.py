@@ -73,7 +73,7 @@ class Scaling(Studies):
         self.assertIn("| 1 x 2 stages x 1 |", out)
 
     def check_table(self, out, rows):
-        """The Markdown has the figures of scaling.json."""
+        """Checks that the Markdown has the figures of scaling.json."""
         lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line.startswith("| a ")]
         self.assertEqual(len(lines), len(rows))
         header = [cell.strip() for cell in out.splitlines()[0].strip("|").split("|")]
@@ -97,7 +97,7 @@ class Scaling(Studies):
     def test_started_again(self):
         arguments = ["a.toml", "--out", "again", "--time-groups", "1"]
         cut = self.path("again/a/ranks-2_groups-1_seed-4")
-        # A start that left after its first step.
+        # A start that stopped after its first step.
         os.makedirs(os.path.dirname(cut))
         result = self.run_ranks(2, "train", "stnn.toml", "--run", cut, "--stop-after", "0.000001s", "--set", "train.seed=4",
                                 "--set", "train.epochs=6", "--machine", "machine.json")
@@ -120,27 +120,27 @@ class Scaling(Studies):
         self.assertEqual(self.ends("again/a/ranks-1_groups-1_seed-4"), ends)
         self.assertEqual({name for name, stamp in self.stamps("again").items() if before.get(name) != stamp
                           and not name.startswith(lost)}, {self.path("again/a/study.json")})
-        # Settings that a run may go on with: it does.
+        # A run may continue with these settings, and does.
         self.study(*arguments, "--set", "train.epochs=7")
         self.assertEqual(len(self.lines("again/a/ranks-1_groups-1_seed-3")), 7)
-        # Epochs behind the state that an earlier end has left: the run is under way again.
+        # The metrics have an epoch after the final state of an earlier start: the run is active again.
         metrics = pathlib.Path(self.path("again/a/ranks-1_groups-1_seed-3/metrics.jsonl"))
         lines = metrics.read_text(encoding="utf-8")
         last = self.lines("again/a/ranks-1_groups-1_seed-3")[-1]
         metrics.write_text(lines + json.dumps(dict(last, epoch=7, steps=last["steps"] + 1)) + "\n", encoding="utf-8")
         self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
         metrics.write_text(lines, encoding="utf-8")
-        # The start that was cut off before another epoch: the state is that of the end before.
+        # A start was cut off before another epoch: the state is that of the start before.
         file = pathlib.Path(self.path("again/a/study.json"))
         text = file.read_text(encoding="utf-8")
         for before in (last["steps"], metrics.with_name("checkpoints").joinpath("state.h5").stat().st_mtime_ns):
             study = json.loads(text)
             study["runs"][0].update(ended=False, state_before=before)
-            study["runs"][0].pop("earlier")  # earlier versions did not put it down
+            study["runs"][0].pop("earlier")  # earlier versions did not write it
             file.write_text(json.dumps(study), encoding="utf-8")
             self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
         file.write_text(text, encoding="utf-8")
-        # Settings that make another model: each run says so.
+        # Settings that make another model: each run reports them.
         before = self.stamps("again")
         out = self.study(*arguments, "--set", "model.latent=3", code=1)
         self.assertEqual(out.count(": was trained with model.latent = 2, not 3. Choose another --label\n"), 4)
@@ -166,7 +166,7 @@ class Scaling(Studies):
         for row in (one, two):
             self.check_row(row, one["step_seconds"], row["ranks"], True, "w")
             self.assertIsNone(row["predicted_step_seconds"])
-        # Without study.json the runs are of different trainings, unless it is said what they are for.
+        # Without study.json the runs count as different trainings, unless --kind is given.
         os.remove(self.path("w/weak/study.json"))
         apart = self.report("w", "apart")[1]["studies"]
         self.assertEqual([(s["kind"], len(s["rows"]), s["rows"][0]["efficiency"]) for s in apart],
@@ -184,8 +184,8 @@ class Scaling(Studies):
         self.assertEqual([(study["label"], len(study["rows"])) for study in studies], [("sizes-good", 2)])
 
     def test_programs_that_are_not_there(self):
-        """Nothing is begun, and one line says what is missing and which option names it."""
-        # This folder is all of PATH.
+        """Nothing starts. One line says what is missing and which option names it."""
+        # PATH holds only this folder.
         os.mkdir(self.path("bin"))
         self.write("not_executable", "")
         before = self.files()
@@ -210,7 +210,7 @@ class Scaling(Studies):
         self.assertEqual(self.drive("a.toml", "--out", "programs", "--list").returncode, 0, "--list starts nothing")
 
     def drive(self, *arguments):
-        """The driver where PATH is an empty folder."""
+        """Runs the driver with an empty folder as PATH."""
         return subprocess.run([sys.executable, str(DRIVER), *arguments], cwd=self.folder, capture_output=True, text=True, check=False,
                               env=dict(os.environ, PATH=self.path("bin")), timeout=60)
 

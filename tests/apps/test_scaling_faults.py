@@ -16,7 +16,7 @@ from studies import DRIVER, Studies
 
 ROOT = DRIVER.parents[1]
 STUDY = 'config = "stnn.toml"\nranks = [1, 2]\nseeds = [1, 2]\n[set]\n"train.epochs" = 3\n'
-# Stands for Slurm: jobs are files beside it, job_N says their state and its reason, end_N what scontrol knows.
+# Fake Slurm programs. Jobs are files beside them: job_N holds state and reason, end_N the answer of scontrol.
 FAKES = {
     "sbatch": """printf '%s\\n' "$@" >"$here/sbatch.args"; env >"$here/sbatch.env"; sleep "$(cat "$here/slow" 2>/dev/null || echo 0)"
 n=$(($(cat "$here/count" 2>/dev/null || echo 0) + 1)); echo $n >"$here/count"; echo PENDING None >"$here/job_$n"; echo $n""",
@@ -37,13 +37,13 @@ class Faults(Studies):
         cls.write("n.toml", STUDY)
 
     def slurm(self, name):
-        """A folder with a Slurm of its own."""
+        """Returns a folder with a fake Slurm of its own."""
         for program, text in FAKES.items():
             self.program(f"{name}/{program}", text)
         return pathlib.Path(self.path(name))
 
     def begin(self, *arguments, path=None, **how):
-        """The driver, with programs of a folder before others."""
+        """Starts the driver, with programs of a folder before others."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ROSSBY_")}
         environment["PATH"] = f"{path}:{environment['PATH']}" if path else environment["PATH"]
         process = subprocess.Popen([sys.executable, str(DRIVER), *arguments], cwd=self.folder, stdout=subprocess.PIPE,
@@ -59,7 +59,7 @@ class Faults(Studies):
         process.stderr.close()
 
     def drive(self, *arguments, code=0, **how):
-        """(stdout, stderr) of the driver."""
+        """Returns (stdout, stderr) of the driver."""
         process = self.begin(*arguments, **how)
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, code, f"{arguments}\n{out}\n{err}")
@@ -76,7 +76,7 @@ class Faults(Studies):
 
 
 class Settings(Faults):
-    """Runs that have ended, and what is asked of them afterwards."""
+    """Runs that have ended, and later requests for them."""
 
     @classmethod
     def setUpClass(cls):
@@ -95,10 +95,10 @@ class Settings(Faults):
                     out = self.study("one.toml", "--out", "other", *arguments, *more, code=code)
                     self.assertRegex(out, rf"(?m)^one/ranks-1_groups-1_seed-1: was trained with {text}. Choose another --label$")
         self.assertRegex(out, "1 runs: 0 ended, 1 failed, 0 cut off")
-        # The same settings in other words, and what leaves the run as it is.
+        # The same settings in other words, and settings that do not change the run.
         for more in ("optimiser.lr=3e-3", "optimiser.lr=+0.003", "relation.graph='edges'", "data.variables=v", "data.variables=[\"v\"]", "log.seconds=5", "train.epochs=2"):
             self.assertIn(": ended\n1 runs: 1 ended", self.study("one.toml", "--out", "other", "--set", more), more)
-        # A comment makes another configuration file, of the same settings.
+        # A comment changes the configuration file, but not the settings.
         text = pathlib.Path(self.path("stnn.toml")).read_text(encoding="utf-8")
         self.write("commented.toml", "# the same\n" + text)
         self.write("wide.toml", text.replace("latent = 2", "latent = 3"))
@@ -106,7 +106,7 @@ class Settings(Faults):
         self.assertIn("was trained with model.latent = 2, not 3. Choose another --label",
                       self.study("one.toml", "--out", "other", "--config", "wide.toml", code=1))
         self.assertEqual(self.stamps("other"), before)
-        # Without what the driver has put down, the run itself is asked.
+        # Without the driver's study.json, the settings come from the run itself.
         os.remove(self.path("other/one/study.json"))
         self.assertIn("was trained with parallel.threads = 1, not 2",
                       self.study("one.toml", "--out", "other", "--threads", "2", code=1))
@@ -118,7 +118,7 @@ class Settings(Faults):
         self.study("one.toml", "--out", "first")
         for name, stamp in (("copy_new", None), ("copy_old", 1)):
             shutil.copytree(self.path("first"), self.path(name), copy_function=shutil.copy)
-            # Whatever a copy says of the time of the state.
+            # The time stamp of the state in a copy does not matter.
             os.utime(self.path(f"{name}/one/ranks-1_groups-1_seed-1/checkpoints/state.h5"), None if stamp is None else (stamp, stamp))
             self.assertIn("seed-1: ended\n", self.study("one.toml", "--out", name, "--list"))
             self.assertIn("1 runs: 1 ended", self.study("one.toml", "--out", self.path(name)))
@@ -133,7 +133,7 @@ class Settings(Faults):
         self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
         self.assertEqual(len(self.lines(run)), 5)
         self.assertEqual(len(self.lines(run.replace("moved", "whence"))), 3)
-        # Where a start comes to nothing, what has ended stays so.
+        # If a new start fails, the ended run stays ended.
         moved, fails = ["--out", "moved"], ["--launcher", "false", "--rossby", support.rossby]
         self.assertIn("1 failed", self.drive("z.toml", *moved, "--set", "train.epochs=6", *fails, code=1)[0])
         self.assertIn(": goes on\n", self.study("z.toml", "--out", "moved", "--set", "train.epochs=6", "--list"))
@@ -143,7 +143,8 @@ class Settings(Faults):
         self.assertIn("1 failed", self.drive("z.toml", *moved, "--set", "train.epochs=7", *fails, code=1)[0])
         self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
         self.assertIn(": goes on\n", self.study("z.toml", "--out", "moved", "--set", "train.epochs=6", "--list"))
-        # A start that was killed behind its settings, before an epoch, is under way, whatever comes of those after it.
+        # A start killed after it wrote its settings and before an epoch stays cut off, also after more
+        # failures.
         killed = self.program("killed", f"sed -i 's/^epochs = 5$/epochs = 6/' {self.path(run)}/config.toml\nkill -9 $$")
         six = ["z.toml", *moved, "--set", "train.epochs=6"]
         for launcher in (killed, "false"):
@@ -174,7 +175,7 @@ class Settings(Faults):
         plan = json.loads((run / "plan.json").read_text(encoding="utf-8"))
         self.assertGreater(plan["measured"]["step_seconds"], 0)
         self.assertEqual((run / "metrics.jsonl").read_bytes(), before)
-        # Not of other ranks.
+        # No plan is written if the run had other ranks.
         (run / "plan.json").unlink()
         (run / "metrics.jsonl").write_bytes(before.replace(b'"threads":1', b'"threads":3'))
         self.succeed(1, "train", "stnn.toml", "--run", str(run), "--machine", "later.json", "--set", "train.epochs=3", "--set",
@@ -186,7 +187,7 @@ class Settings(Faults):
         self.write("y.toml", STUDY.replace("stnn", "synth").replace("[1, 2]", "[1]") + "[synth]\nlat = 4\nlon = 5\nsteps = 40\n")
         self.study("y.toml", "--out", "series")
         folder = pathlib.Path(self.path("series/y"))
-        # An earlier version named series by --out as it was written.
+        # An earlier version wrote the series with --out as the user typed it.
         for path in [folder / "study.json", folder / "ranks-1_groups-1_seed-1/config.toml"]:
             path.write_text(path.read_text(encoding="utf-8").replace(f"{self.folder}/series", "series"), encoding="utf-8")
         self.assertIn(": ended\n", self.study("y.toml", "--out", self.path("series")))
@@ -204,11 +205,11 @@ class Processes(Faults):
     """Signals, locks, and files that cannot be written; no training is made."""
 
     def late(self):
-        """Ranks that hear a signal after a second only."""
+        """Ranks that react to a signal only after a second."""
         return self.program("late", "trap '' USR1 TERM; touch $here/started; sleep 1; trap 'exit 75' USR1; for i in {1..400}; do sleep 0.1; done")
 
     def test_signals(self):
-        """The first one comes before anybody listens."""
+        """The first signal comes before the ranks handle it."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number):
                 started = pathlib.Path(self.path("started"))
@@ -259,7 +260,7 @@ class Processes(Faults):
             fcntl.flock(file, fcntl.LOCK_EX)
             self.one_line(self.drive(*start, code=1)[1], "shared/n: another jobscripts/scaling starts runs of this study")
             self.assertIn("missing", self.drive(*start, "--list")[0])
-        # Entries that were put down since study.json was read stay there.
+        # Entries that others add after study.json was read stay there.
         code = """
 import pathlib, sys
 sys.dont_write_bytecode = True
@@ -277,7 +278,7 @@ one.settle(one.runs[0])
 
 
 class Jobs(Faults):
-    """--submit under programs that stand for Slurm's."""
+    """--submit with fake Slurm programs."""
 
     def submit(self, slurm, *arguments, **how):
         return self.drive("n.toml", "--out", slurm.name + "_out", "--submit", "--ranks-per-node", "1", *arguments, path=slurm, **how)
@@ -343,7 +344,7 @@ class Jobs(Faults):
         process = self.begin("n.toml", "--out", "failing_out", "--submit", "--ranks-per-node", "1", "--ranks", "1", "--seeds", "1",
                              "--wait", path=slurm)
         self.assertIn("job 2, 1 nodes", process.stdout.readline())
-        # Slurm has put it into the queue again between two questions.
+        # Slurm requeued the job between two queries.
         (slurm / "end_2").write_text("   JobState=PENDING Reason=BeginTime\n   ExitCode=0:0\n")
         (slurm / "job_2").write_text("")
         time.sleep(2)

@@ -23,7 +23,7 @@ KEYWORDS = {"$schema", "title", "description", "definitions", "$ref", "type", "e
 
 
 def faults(value, schema, root, where="$"):
-    """What is wrong with a value under a schema (the draft-07 keywords above)."""
+    """Returns the errors of a value under a schema (the draft-07 keywords above)."""
     if unknown := set(schema) - KEYWORDS:
         return [f"{where}: the schema uses {unknown}, which this test does not check"]
     if "$ref" in schema:
@@ -59,7 +59,7 @@ def faults(value, schema, root, where="$"):
 
 
 def names(value):
-    """All keys in a JSON value."""
+    """Returns all keys in a JSON value."""
     if isinstance(value, dict):
         return set(value) | set().union(*map(names, value.values()))
     return set().union(*map(names, value)) if isinstance(value, list) and value else set()
@@ -71,7 +71,7 @@ def schema_of(name):
 
 
 class LoadsJson:
-    """For tests that read what the program has written."""
+    """For tests that read files of the program."""
 
     def load(self, name, schema):
         with open(self.path(name), encoding="utf-8") as file:

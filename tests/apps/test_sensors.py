@@ -36,7 +36,7 @@ lim_modes = 2
 
 
 class Sensors(BadInput):
-    """A series of sensors and a model that is quick to train."""
+    """A series of sensors and a model that trains quickly."""
 
     @classmethod
     def setUpClass(cls):
@@ -45,7 +45,7 @@ class Sensors(BadInput):
         cls.write("gru.toml", GRU)
 
     def run_of(self, run, ranks, *settings):
-        """Trains and scores; (losses, hash of the data, scores)."""
+        """Trains and scores. Returns (losses, hash of the data, scores)."""
         self.succeed(ranks, "train", "gru.toml", "--run", run, *[word for s in settings for word in ("--set", s)])
         self.succeed(ranks, "evaluate", run)
         with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
@@ -90,9 +90,10 @@ class Horizons(Sensors):
 
 
 class CrossValidation(Sensors):
-    """jobscripts/local/cross_validate.sh"""
+    """Tests jobscripts/local/cross_validate.sh."""
     script = pathlib.Path(__file__).resolve().parents[2] / "jobscripts/local/cross_validate.sh"
-    # So fast that errors go up and down, epochs and folds differ, and the best by training is seldom the last one.
+    # The high rate makes errors go up and down. Epochs and folds differ, and the best epoch by training is
+    # seldom the last.
     settings = ["train.epochs=6", "optimiser.lr=0.3", "schedule.metric=train", "window.inputs=2", "window.outputs=1", "evaluate.horizons=1"]
 
     def validate(self, *words):
@@ -154,7 +155,8 @@ class Variables(Sensors):
         self.assertEqual(scores["units"], "mixed")
         v, w = scores["variables"]
         self.assertEqual([(part["variable"], part["units"]) for part in (v, w)], [("v", "m s-1"), ("w", "mm s-1")])
-        # Persistence is a thousand times as far off in the unit that is a thousandth; all together it is the larger.
+        # w has a unit of a thousandth, so persistence has a thousand times the error. The larger error
+        # dominates the total.
         for own, other, both in zip(v["horizons"], w["horizons"], scores["horizons"]):
             errors = [part["rmse"]["persistence"] for part in (own, other, both)]
             self.assertAlmostEqual(errors[1] / errors[0], 1000, delta=0.01)
@@ -228,7 +230,7 @@ class NullValue(Sensors):
         cls.netcdf("missing.nc", re.sub(r"(?<= )0\.0(?=,)", "_", plain))
 
     def test_stands_for_missing_values(self):
-        """Training, hash and scores are those of a file where the values are missing."""
+        """Training, hash and scores equal those of a file in which the values are missing."""
         zero = "data.null_value=0"
         for settings in [[], ["model.name=stnn"], ["model.name=stnn", "data.center=node", "data.spread=global"]]:
             with self.subTest(settings):
@@ -248,7 +250,7 @@ class NullValue(Sensors):
         return [round(entry["mae"]["persistence"], 5) for entry in scores["horizons"]]
 
     def test_packed_values(self):
-        """A short integer that means the null value after scale and offset, but for the last bits."""
+        """A short integer that equals the null value after scale and offset, up to rounding."""
         self.netcdf("packed.nc", sensors(steps=30).replace("float v(", "short v(").replace(
             "v:_FillValue = NaNf", "v:scale_factor = 0.1 ; v:add_offset = 0.7").replace("0.5", "-7").replace("0.0", "-7"))
         self.assertIn("missing   0.00 %", self.succeed(1, "data", "inspect", "packed.nc").out)
@@ -284,7 +286,7 @@ class Graphs(Sensors):
         cls.write("d.csv", "from,to,cost\n70,70,0\n70,71,1\n71,70,3\n72,70,2\n70,99,1\n")
 
     def graph(self, kind, *arguments, ranks=2, series="places.nc"):
-        """The edges of a new graph as {(source, destination): weight}, and what is printed."""
+        """Returns the edges of a new graph as {(source, destination): weight}, and the output."""
         if os.path.exists(self.path("g.nc")):
             os.remove(self.path("g.nc"))
         out = self.succeed(ranks, "data", "graph", series, "--from", kind, "-o", "g.nc", *arguments).out
@@ -320,7 +322,7 @@ class Graphs(Sensors):
         self.assertAlmostEqual(edges[0, 1], math.exp(-(11.119508 / 30) ** 2), 6)
 
     def test_correlation_takes_the_training_part_alone(self):
-        """Node 1 follows node 0 in the training part and goes against it behind that; node 2 the other way round."""
+        """Node 1 follows node 0 in the training part and opposes it afterwards; node 2 does the reverse."""
         up = [math.sin(t) for t in range(40)]
         rows = [(x, x if t < 20 else -x, -x if t < 20 else 5 * x) for t, x in enumerate(up)]
         self.netcdf("follow.nc", re.sub(r" v = .* ;\n}", " v = " + ", ".join(f"{x:.6f}" for row in rows for x in row) +
@@ -342,7 +344,7 @@ class Graphs(Sensors):
         self.assertEqual(self.graph("matrix", "--table", "m.csv")[0], {(0, 1): 0.5, (2, 0): 1})
 
     def test_a_graph_file_serves_as_the_series_own_edges(self):
-        """Same training, scores and hash; at 1 and 3 ranks; another graph is another training and hash."""
+        """Training, scores and hash are the same at 1 and 3 ranks. Another graph gives others."""
         dcrnn = ["model.name=dcrnn", "relation.graph=edges"]
         self.write("own.csv", "0,1,1\n1,2,0.5\n2,0,2\n")
         self.graph("edges", "--table", "own.csv", series="sensors.nc")

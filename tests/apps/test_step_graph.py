@@ -105,7 +105,7 @@ class StepGraph(RingRuns):
                 for number, stage in enumerate(all_stages):
                     self.assertEqual(faults(stage, schema, schema), [])
                     self.assertEqual((stage["stage"], stage["stages"], stage["rank"], stage["ranks"]), (number, stages, number * rows, ranks))
-                # What one stage sends as values comes back as gradients, once a micro-batch each time.
+                # Each value that a stage sends comes back as a gradient, once per micro-batch.
                 sent = {(number, over["to_stage"], over["backward"]): (over["messages"], over["bytes"])
                         for number, stage in enumerate(all_stages) for over in stage.get("handed_over", [])}
                 self.assertEqual({key[:2] for key in sent if not key[2]},
@@ -186,7 +186,7 @@ class StepGraph(RingRuns):
         os.chmod(self.path("half a dot"), 0o755)
         self.write("it.svg", "as it was")
         before = sorted(os.listdir(self.folder))
-        # Not by PATH: mpirun puts its own folder first.
+        # Not by PATH, because mpirun puts its own folder first.
         with unittest.mock.patch.dict(os.environ, GRAPHVIZ_DOT=self.path("half a dot")):
             self.refuse(2, ["graph", "windows.toml", "-o", "it.svg"], "it.svg: Graphviz could not draw it")
         self.assertEqual(sorted(os.listdir(self.folder)), before)

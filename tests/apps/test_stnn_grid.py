@@ -86,7 +86,7 @@ class StnnGrid(Runs):
         self.succeed(4, *self.arguments("factors_grid", "parallel.time_groups=2", *settings))
         self.same("factors_grid", "factors")
         line = self.lines("factors_grid")[-1]
-        self.assertEqual(line["steps"], 24)  # 12 of them of dynamics, in which both groups would sum 30 x 60 floats
+        self.assertEqual(line["steps"], 24)  # in 12 of them, of dynamics, both groups would sum 30 x 60 floats
         self.assertLess(line["sent"]["bytes"], 12 * 30 * 60 * 4)
 
     def test_missing_values_at_the_seam(self):
@@ -97,7 +97,7 @@ class StnnGrid(Runs):
         self.same("seam_grid", "seam")
 
     def test_a_fold_that_is_held_out_is_not_seen(self):
-        """Not by values that are missing behind it or before it either, which start at the nearest that are known."""
+        """Missing values beside the fold do not see it either: they start at the nearest known values."""
         missing = [(t, 1) for t in range(14, 17)] + [(t, 2) for t in range(4, 7)]
         told = sensors(steps=30, holes=missing)
         head, values = told.split("  v = ")
@@ -132,7 +132,7 @@ class StnnGrid(Runs):
         self.same("moves", "stays")
 
     def test_lanes_of_another_number_of_groups(self):
-        """Where nobody names lanes they are the groups: the warning's advice keeps them."""
+        """Without train.lanes, there is one lane per group: the advice of the warning keeps them."""
         lanes = "train.lanes=0"
         for slab, warns in (("train.slab_steps=4", True), ("train.slab_steps=0", False)):
             run = f"lanes_{warns}"

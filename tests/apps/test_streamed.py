@@ -39,7 +39,7 @@ lim_modes = 2
 
 
 def of_rows(rows, chunks, word=4, arrays=3):
-    """Settings for chunks of so many rows, so many of them in memory."""
+    """Returns settings for chunks of `rows` rows, with `chunks` of them in memory."""
     size = rows * NODES * word
     return [f"relation.chunk_mib={(size + 1) / 2**20}", f"relation.stream_gib={(chunks * arrays * size + 1) / 2**30}"]
 
@@ -83,14 +83,14 @@ class Streamed(Runs):
                 return file.read()
         self.assertEqual(text("in_memory"), text("in_files"))
         self.succeed(1, "evaluate", "in_files", "--set", "relation.memory=resident")
-        # Where the folder that a training had is gone.
+        # The stream folder of the training no longer exists.
         for settings in (["relation.memory=resident"], [f"relation.stream_folder={self.path('.')}"]):
             self.succeed(1, "forecast", "in_files", "--steps", "2", "--set", settings[0])
         self.refuse(1, ["forecast", "in_files", "--steps", "2", "--set", "relation.stream_folder=/no/such/folder"], "/no/such/folder")
         self.refuse(1, ["forecast", "in_files", "--steps", "2", "--set", "model.latent=9"], "model.latent")
 
     def test_too_little_memory_of_one_rank_alone(self):
-        """A rank of one chunk needs one, another two: all of them learn of what it lacks."""
+        """One rank needs memory for one chunk, another for two: all ranks report that it is not enough."""
         chunk = 4 * 2 * NODES  # two rows of W
         for ranks in (2, 3):
             self.refuse(ranks, self.arguments("alone", "optimiser.beta1=0", f"relation.chunk_mib={(chunk + 1) / 2**20}",
@@ -98,7 +98,7 @@ class Streamed(Runs):
             self.assertFalse(os.path.exists(self.path("alone")))
 
     def test_goes_on_in_files_after_memory(self):
-        """Memory for chunks is what it was; a run in memory has not had to fit it."""
+        """The memory for chunks is unchanged, but the run in memory did not need to fit it."""
         room = "relation.stream_gib=1e-6"
         self.leave("from_memory", 1, room)
         result = self.run_ranks(1, *self.arguments("from_memory", *self.streamed(), room))
@@ -116,7 +116,7 @@ class Streamed(Runs):
         self.leave("moves", 2, *settings, *self.streamed())
         self.succeed(2, *self.arguments("moves", *settings))
         self.assertEqual(self.ends("moves"), self.ends("stays"))
-        # Of so many steps groups sum gradients where they are in memory.
+        # With so many steps, groups in memory sum gradients.
         groups = [*settings, "train.slab_steps=8", "parallel.time_groups=2", "train.lanes=2"]
         self.leave("grid_moves", 2, *groups)
         result = self.run_ranks(2, *self.arguments("grid_moves", *groups, *self.streamed()))
@@ -128,9 +128,9 @@ class Streamed(Runs):
         return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
 
     def test_what_was_chosen_is_said_and_kept(self):
-        """Who multiplies with a dense relation, and which instructions compute: a trial or the processor decides once, and resumed
-        trainings stay with it."""
-        # Enough for a trial to take either.
+        """A trial chooses the kernel of a dense relation, and the processor the instruction set. Resumed
+        trainings keep both."""
+        # Large enough that a trial may choose either.
         self.netcdf("tried.nc", sensors(steps=8, nodes=1200))
         data = ["data.file=tried.nc", "split.train=6", "split.validation=1", "train.epochs=2", "evaluate.baselines=false", "model.latent=16",
                 "model.start=uniform"]
@@ -159,7 +159,7 @@ class Streamed(Runs):
         self.refuse_settings(["parallel.isa=sse9"], "parallel.isa")
 
     def test_resumed_with_the_chunks_that_it_had(self):
-        """They follow from the memory that there was, unless somebody asks for others."""
+        """The chunks follow from the memory at the first start, unless the user sets another size."""
         self.netcdf("middle.nc", sensors(steps=8, nodes=600))  # 1.4 MiB of weights
         settings = ["data.file=middle.nc", "split.train=6", "split.validation=1", "train.epochs=2", "evaluate.baselines=false",
                     "parallel.dense_kernel=own"]
@@ -173,12 +173,12 @@ class Streamed(Runs):
             self.assertEqual(result.codes, [0, 0], result.err)
             self.assertEqual("was computed with relation.chunk_mib = 0.0625" in result.err, run == "other", result.err)
         self.assertEqual(self.ends("kept"), self.ends("chunks"))
-        # Larger ones than are taken where nobody asks stay, too, where there is memory for them.
+        # A chunk size above the default also stays, if there is memory for it.
         self.leave("asked", 2, *settings, *self.streamed(), "relation.chunk_mib=40")
         self.succeed(2, *self.arguments("asked", *settings, *self.streamed()))
 
     def test_resumed_with_less_memory(self):
-        """The chunks that it had would be too many: it takes smaller ones, and says so."""
+        """There is no memory for the earlier chunks: the run uses smaller ones and says so."""
         self.succeed(1, *self.arguments("less", *self.streamed(), "relation.stream_gib=0.01", "train.epochs=2"))
         less = f"relation.stream_gib={3 * 4 * 4 * NODES / 2**30}"  # two rows of W and its moments, and their copies
         result = self.run_ranks(1, *self.arguments("less", *self.streamed(), less))
@@ -190,7 +190,7 @@ class Streamed(Runs):
     def test_memory(self):
         nodes = 4000  # 61 MiB of weights, as much of each moment
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
-        # A trial of BLAS takes 32 MiB or not.
+        # A trial of BLAS may or may not take 32 MiB.
         settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=2",
                     "relation.chunk_mib=2", "evaluate.baselines=false", "parallel.dense_kernel=own"]
         most, training = {}, {}
@@ -199,7 +199,7 @@ class Streamed(Runs):
             most[run] = float(re.search(r"at most ([0-9.]+) MiB a rank", out)[1])
             training[run] = max(line["peak_rss_bytes"] for line in self.lines(run)) / 2**20
         self.assertEqual(self.ends("little"), self.ends("much"))
-        # W, m and v are 183 MiB, the chunks in memory 31. Checkpoints pass through in pieces of 64.
+        # W, m and v have 183 MiB, the chunks in memory 31. Checkpoints are written in pieces of 64 MiB.
         self.assertGreater(training["much"] - training["little"], 140, training)
         self.assertGreater(most["much"] - most["little"], 80, most)
 

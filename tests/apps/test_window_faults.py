@@ -33,15 +33,15 @@ class Windowed(Runs):
 
 
 class Left(Windowed, support.LiveTest):
-    """Trainings on two row blocks x two time groups that end early and go on."""
+    """Trainings on two row blocks x two time groups that end early and continue."""
 
     def newest(self, run):
-        """(step, path) of the newest checkpoint."""
+        """Returns (step, path) of the newest checkpoint."""
         name = self.checkpoints(run)[-1]
         return int(STEP.search(name).group(1)), f"{run}/checkpoints/{name}"
 
     def whole(self, sampling):
-        """What an uninterrupted run of 60 epochs ends with."""
+        """Returns the result of an uninterrupted run of 60 epochs."""
         run = "whole_" + sampling
         if not os.path.exists(self.path(run)):
             self.succeed(4, *self.long(run, sampling))
@@ -51,7 +51,7 @@ class Left(Windowed, support.LiveTest):
         return self.arguments(run, "train.epochs=60", f"window.sampling={sampling}", *settings)
 
     def under_way(self, run, sampling):
-        """A long training that writes a checkpoint after every step, and its ranks."""
+        """Starts a long training that writes a checkpoint after every step. Returns it and its ranks."""
         process = self.launch([support.mpiexec, "-n", "4", support.rossby, *self.long(run, sampling, "checkpoint.every_steps=1")])
         begin = time.monotonic()
         while not os.path.isdir(self.path(run + "/checkpoints")) or len(self.checkpoints(run)) < 3:
@@ -64,7 +64,7 @@ class Left(Windowed, support.LiveTest):
         return process, pids
 
     def goes_on(self, run, sampling):
-        """From its newest checkpoint, without a warning, to the end of the uninterrupted run."""
+        """Continues from the newest checkpoint without a warning, and ends like the uninterrupted run."""
         _, last = self.newest(run)
         out = self.succeed(4, *self.long(run, sampling)).out
         self.assertIn("resumed   " + last, out)
@@ -81,7 +81,7 @@ class Left(Windowed, support.LiveTest):
     def test_every_model_left_in_an_epoch(self):
         for model, of_model in MODELS.items():
             if model == "dcrnn":
-                continue  # it is left at every step
+                continue  # another test stops it at every step
             sampling, ranks = ("global", 4) if model == "graph_wavenet" else ("local", 2)
             with self.subTest(model, sampling=sampling, ranks=ranks):
                 settings = [*of_model, f"window.sampling={sampling}"]
@@ -103,7 +103,7 @@ class Left(Windowed, support.LiveTest):
                 while left := [f"{pid}: {self.state(pid)}" for pid in pids if self.state(pid) != "Z"]:
                     self.assertLess(time.monotonic() - begin, self.time_limit(4), f"ranks are left: {left}")
                     time.sleep(0.02)
-                support.kill_group(process)  # mpiexec, at times, does not notice that its ranks have ended
+                support.kill_group(process)  # mpiexec sometimes does not notice that its ranks have ended
                 self.assertFalse(os.path.exists(self.path(run + "/checkpoints/state.h5")), "it had not come to its end")
                 self.goes_on(run, sampling)
                 self.assertEqual([name for name in os.listdir(self.path(run + "/checkpoints")) if name.endswith(".tmp")], [])
@@ -114,7 +114,7 @@ class Left(Windowed, support.LiveTest):
             with self.subTest(sampling, signal=name):
                 process, pids = self.under_way(name, sampling)
                 if number == signal.SIGUSR1:
-                    process.send_signal(number)  # mpiexec hands it on
+                    process.send_signal(number)  # mpiexec forwards it
                 else:
                     os.kill(pids[3], number)     # one rank of one time group is enough
                 out, err = process.communicate(timeout=120)
@@ -157,7 +157,7 @@ class Left(Windowed, support.LiveTest):
 class Diverged(Windowed):
     """A loss that is not finite on two row blocks x two time groups."""
 
-    # A decay that makes weights a thousand times as large at each step, and does not where the rate is lower.
+    # The weight decay multiplies weights by a thousand at each step; at a lower rate it does not.
     settings = ["optimiser.name=sgd", "optimiser.clip=0", "optimiser.lr=1000", "optimiser.decay=1", "train.epochs=20"]
     saved = ["checkpoint.every_steps=1", "checkpoint.keep=50", "train.on_nan=rollback"]
 
@@ -194,7 +194,7 @@ class Diverged(Windowed):
 class Bad(Windowed):
     """Trainings on two row blocks, on two time groups and on both; refusals on both."""
 
-    # Ranks and what makes the grid of them.
+    # Numbers of ranks, with the settings that make their process grids.
     grids = ((2, ["parallel.time_groups=1"]), (2, ["window.sampling=global"]), (4, ["window.sampling=local"]))
 
     def refuse_on_both(self, settings, *patterns):
@@ -206,7 +206,7 @@ class Bad(Windowed):
             self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
 
     def train_on_grids(self, *settings):
-        """Name and output of a run on each grid."""
+        """Returns name and output of a run on each grid."""
         runs = []
         for number, (ranks, grid) in enumerate(self.grids):
             run = f"{settings[0].partition('=')[2]}_{number}"
@@ -215,7 +215,7 @@ class Bad(Windowed):
         return runs
 
     def without(self, name, first, last):
-        """A series without a value at steps first to last."""
+        """Writes a series without a value at steps first to last."""
         return self.netcdf(name, sensors(steps=30, holes=[(t, i) for t in range(first, last + 1) for i in range(3)]))
 
     def with_times(self, name, time_of):
@@ -250,7 +250,7 @@ class Bad(Windowed):
         self.refuse_on_both(["data.file=backwards.nc"], "time does not ascend: step 8 has 3 .*, the step before it 7 ")
 
     def test_filled_gaps(self):
-        """A file without some steps trains, scores and forecasts as one with those steps and no values in them."""
+        """A file without some steps gives the same results as a file that has these steps without values."""
         dropped = (5, 13, 14, 22)
         self.netcdf("dropped.nc", sensors(steps=30, dropped=dropped))
         self.netcdf("holes.nc", sensors(steps=30, holes=[(t, i) for t in dropped for i in range(3)]))
@@ -288,7 +288,7 @@ class Bad(Windowed):
                              r"split\.train or data\.first_step")
 
     def test_no_target_in_the_share_of_a_group(self):
-        """The other group has some, of training windows or of those that validate: training goes on."""
+        """Only the other group has values, in training or validation windows: training continues."""
         self.without("half.nc", 0, 8)
         self.without("half_blind.nc", 14, 16)
         for file in ("half.nc", "half_blind.nc"):
@@ -311,14 +311,14 @@ class Bad(Windowed):
             for setting in settings:
                 self.refuse_on_both([f"data.file={file}", setting], 'schedule.metric = "validation" has nothing to watch',
                                      rf"{file}: .*the validation part \({first} to .*split\.validation, or set")
-            # Where nothing goes by it, training goes on and keeps what it ends with.
+            # If no setting needs the validation error, training continues and keeps its last state.
             for run, out in self.train_on_grids(f"data.file={file}"):
                 self.assertIn("validation left out: no window of it has a target that is observed", out)
                 self.assertEqual([line["validation_mae"] for line in self.lines(run)], [None] * 3)
                 self.assertEqual([line["best"] for line in self.lines(run)], [False] * 3)
 
     def test_no_target_in_the_test_part(self):
-        """Training has nothing to do with it; there is nothing to evaluate."""
+        """Training does not need the test part; evaluate has no value to compare with."""
         self.without("future.nc", 20, 29)
         self.with_times("torn_future.nc", lambda t: t + 3 * (t // 4) if t >= 20 else t)
         for run, _ in self.train_on_grids("data.file=future.nc"):

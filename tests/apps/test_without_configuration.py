@@ -41,7 +41,7 @@ class WithoutConfiguration(Runs):
         self.assertLessEqual(mean, min(run, ridge) * 1.001)
         self.assertIn("direct_ridge", self.succeed(2, "evaluate", "both/average").out)
         self.succeed(1, "forecast", "both/average", "--steps", "3")
-        # It is made once; a longer training has another, and the old one is kept.
+        # The average is made once. A longer training makes a new one and keeps the old one.
         before = self.text("both/average/average.json")
         self.assertIn(found.group(0), self.succeed(1, *train, *self.quick).out)
         self.assertEqual(self.text("both/average/average.json"), before)

@@ -79,7 +79,7 @@ class Zarr(Runs):
         self.refuse(1, ["data", "inspect", "groups.zarr"], "what lies in its groups .deep. is not read")
 
     def test_what_zarr_writes(self):
-        """Anemoi's layout, and a store whose kinds are not read."""
+        """Anemoi's layout, and a store in Fortran order, which is refused."""
         root = zarr.open_group(self.path("anemoi.zarr"), mode="w")
         values = self.data["v"].values
         data = numpy.stack([values, 2 * values], axis=1)[:, :, None, :]

@@ -65,7 +65,7 @@ class Torture:
             start_new_session=True)
 
     def end(self, run):
-        """What a run ends with: checksums of its state, and its metrics without times."""
+        """Returns the result of a run: checksums of its state, and its metrics without times."""
         arrays = json.loads(self.one("checkpoint", "inspect", f"{run}/checkpoints/state.h5", "--json"))["arrays"]
         with open(os.path.join(self.folder, run, "metrics.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
@@ -92,7 +92,7 @@ class Torture:
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
     def verify(self, run):
-        """Every checkpoint there is, at least once."""
+        """Verifies every checkpoint at least once."""
         for name in self.checkpoints(run):
             path = f"{run}/checkpoints/{name}"
             status = os.stat(os.path.join(self.folder, path))
@@ -105,7 +105,7 @@ class Torture:
 
     @staticmethod
     def ranks(process):
-        """Those that run: one that has ended stays in the list until mpiexec asks how."""
+        """Returns the running ranks. A rank that has ended stays in the list until mpiexec collects it."""
         listed = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
         running = []
         for pid in listed:
@@ -119,7 +119,7 @@ class Torture:
         return running
 
     def wait(self, process):
-        """mpiexec's exit code. Open MPI's, at times, does not notice that all of its ranks have ended."""
+        """Returns mpiexec's exit code. Open MPI's sometimes does not notice that its ranks have ended."""
         begin = seen = time.monotonic()
         while process.poll() is None and time.monotonic() - begin < 60 and time.monotonic() - seen < 3:
             time.sleep(0.05)
@@ -136,7 +136,7 @@ class Torture:
         return -signal.SIGKILL
 
     def kill_one(self, run):
-        """Starts a run and kills one of its ranks; True where the run came to its end before."""
+        """Starts a run and kills one of its ranks. True if the run ended before."""
         with open(os.path.join(self.folder, run + ".txt"), "a+", encoding="utf-8") as log:
             at = log.seek(0, os.SEEK_END)
             process = self.start(run, log)
