@@ -20,8 +20,7 @@ struct Statement {
     static const std::string none;
     return i < words.size() ? words[i] : none;
   }
-  /// Returns word `i` as C's strtod reads it (including nan, inf and hexadecimal numbers); 0 if it is no
-  /// number.
+  /// Returns word `i` as C's strtod reads it (also nan, inf and hexadecimal numbers); 0 if it is no number.
   [[nodiscard]] double real(std::size_t i) const { return std::strtod(word(i).c_str(), nullptr); }
   /// Returns word `i` as a 64-bit integer, saturated; 0 if it is no integer.
   [[nodiscard]] std::int64_t integer(std::size_t i) const {

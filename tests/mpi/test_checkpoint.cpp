@@ -256,8 +256,7 @@ TEST_P(Checkpoint, GoesOnBitForBit) {
   ASSERT_EQ(whole.reports.size(), static_cast<std::size_t>(epochs));
   const Index all = whole.reports.back().steps;
   const Index epoch = whole.reports.front().steps;
-  // The first step, steps inside the decoder and dynamics passes of an epoch, its end, later steps, the last
-  // step.
+  // The first step, steps inside the two passes of an epoch, its end, later steps, the last step.
   std::vector<Index> places{2, 2 * epoch + 3};
   if (Communicator::world().size() <= 2)
     places.insert(places.end(), {Index{1}, epoch - 1, epoch, epoch + 1, all - 1, all});

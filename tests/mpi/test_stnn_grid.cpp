@@ -18,7 +18,7 @@
 // An STNN whose factors are split over time groups, on every process grid. Losses, gradient norms, parameters
 // and the validation error agree with one rank. A second run gives the same bits. The cases cover all kinds
 // of relations, both kinds of slabs, missing values, dropout, clipping, and a training part with a hole. In
-// some, lanes have unequal lengths, so that groups have batches without a step; others have fewer rows than
+// some, lanes have unequal lengths, so that groups have batches without a step. Others have fewer rows than
 // ranks.
 
 namespace rossby {
@@ -254,15 +254,13 @@ TEST_P(StnnGrid, GivesTheSameLossesAsOneRank) {
   }
 }
 
-/// Traffic of a step over the grid: gradients of relations and one row of latents, but nothing of the size of
-/// Z.
+/// Traffic of a step over the grid: gradients of relations, one row of latents, nothing of the size of Z.
 TEST(StnnGridTraffic, LendsOneStepANeighbour) {
   const Communicator world = Communicator::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank has no neighbours";
   const Case c{.name = "", .n = 12, .joint = true, .slab = 0, .lanes = 12 / world.size() * world.size()};
   const Training all(c, world, world.size());
-  // Every batch has all steps. Each pair of neighbours exchanges a row and its gradient, in 4 epochs of one
-  // batch.
+  // Every batch has all steps. Neighbours exchange a row and its gradient, in 4 epochs of one batch.
   const bool first = world.rank() == 0, last = world.rank() + 1 == world.size();
   const Index messages = 4 * ((last ? 0 : 1) + (first ? 0 : 1));
   EXPECT_EQ(all.link->sent(), (Traffic{messages, messages * 12 * 2 * 8}));

@@ -244,8 +244,7 @@ TEST_F(LearnedRelations, SayWhatIsWrong) {
   EXPECT_FALSE(std::filesystem::exists(plain + "/relations.nc"));
 }
 
-/// Discovery ranks planted teleconnections first among the distant nodes of their rows. It finds no reversed
-/// ones.
+/// Discovery ranks planted teleconnections first among distant nodes of their rows, and no reversed ones.
 class PlantedTeleconnections : public LearnedRelations {
  protected:
   void expect_found(const SyntheticSeries& series) {

@@ -73,8 +73,7 @@ TEST(Permutation, IsTheSameLookedUpTogether) {
 }
 
 TEST(Permutation, LooksUniform) {
-  // Position of element 0 over many keys: chi-square with 15 degrees of freedom is below its 99.99 %
-  // quantile.
+  // Position of element 0 over many keys: chi-square with 15 degrees of freedom, below the 99.99 % quantile.
   std::vector<int> counts(16, 0);
   const int trials = 16000;
   for (int k = 0; k < trials; ++k)

@@ -11,8 +11,7 @@
 #include "rossby/exchange/one_rank.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
 
-// Leading patterns by subspace iteration against EOFs by the method of snapshots, on one and on several
-// ranks.
+// Leading patterns by subspace iteration against EOFs by the method of snapshots, on one rank and on several.
 
 namespace rossby {
 namespace {

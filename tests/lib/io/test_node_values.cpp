@@ -11,8 +11,7 @@
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
 
-// Node values from files other than the series: grid variables, packed and missing values, files of other
-// grids.
+// Node values from other files: grid variables, packed and missing values, files of other grids.
 
 namespace rossby {
 namespace {

@@ -9,8 +9,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/optimiser.hpp"
 
-// Adam hops replay several missed updates with zero gradient at once. The truth is the recurrence in long
-// double.
+// Adam hops replay missed updates with zero gradient at once. The truth is the recurrence in long double.
 
 namespace rossby {
 namespace {

@@ -50,8 +50,7 @@ struct Outcome {
   std::exception_ptr error;
 };
 
-/// Runs `work` on P parts at once. A part that throws leaves the barrier, so that the others do not wait for
-/// ever.
+/// Runs `work` on P parts at once. A part that throws leaves the barrier, so that the others do not hang.
 template <class Work>
 auto outcomes_of_parts(int parts, const Work& work) {
   using Result = decltype(work(std::declval<Mailbox&>()));

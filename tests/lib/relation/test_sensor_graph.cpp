@@ -18,8 +18,7 @@ TEST(SensorGraph, GreatCircles) {
   EXPECT_NEAR(great_circle_km(34, -118, 34.00001, -118), 1.11195e-3, 1e-8);
 }
 
-/// Distances of four nodes. One pair has different distances each way; (0, 1) comes twice and the second
-/// counts.
+/// Distances of four nodes. One pair differs in each direction; (0, 1) comes twice and the second counts.
 std::vector<Edge> distances() {
   return {{1, 0, 0, 2}, {0, 1, 0, 77}, {0, 0, 0, 0}, {2, 3, 0, 6}, {0, 1, 0, 1}, {3, 0, 0, 3}};
 }

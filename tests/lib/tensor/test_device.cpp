@@ -125,8 +125,7 @@ TEST(Device, AnArenaOfAddressesTellsWhatTheHostsTakes) {
   EXPECT_EQ(detail::resident_bytes(std::size_t{9} << 20, 1), std::size_t{1} << 21);
 }
 
-/// The tape of the host has values and lists in one arena, its trace has two arenas. Block growth depends on
-/// both.
+/// The tape of the host uses one arena for values and lists, its trace uses two. Both change how blocks grow.
 TEST(Device, ListsCountInTheArenaThatStandsForTheHosts) {
   Device idle(SimulatedDriver::idle());
   Arena values(&idle), lists, apart(&idle), real;
