@@ -48,6 +48,9 @@ lim_modes = 2
 TGCN = ["model.name=tgcn", "model.layers=1", "model.sampling_decay=0"]
 GRAPH_WAVENET = ["model.name=graph_wavenet", "model.layers=1", "model.units=64", "model.sampling_decay=0",
                  "model.channels=3", "model.skip=5", "model.end=4", "model.blocks=2", "model.adaptive_width=2"]
+GRU = ["model.name=gru", "model.layers=1", "model.sampling_decay=0", "relation.graph=none"]
+STGCN = ["model.name=stgcn", "model.layers=1", "model.units=64", "model.sampling_decay=0", "window.inputs=9",
+         "model.block_channels=[4, 2, 4]"]
 STID = ["model.name=stid", "model.layers=1", "model.units=64", "model.sampling_decay=0", "relation.graph=none",
         "model.input_embedding=3", "model.node_embedding=2", "model.time_of_day_embedding=2",
         "model.day_of_week_embedding=2", "model.residual_layers=2"]
@@ -156,7 +159,8 @@ class Windows(Runs):
     def test_quantiles(self):
         """Levels that are trained at once: on any ranks, stages and device, left and resumed, sorted in forecasts, and scored."""
         head = ["train.loss=pinball", "train.quantiles=[5,25,50,75,95]", "validation.metric=loss", "train.epochs=2"]
-        for name, model in [("dcrnn", []), ("tgcn", TGCN), ("graph_wavenet", GRAPH_WAVENET), ("stid", STID)]:
+        for name, model in [("dcrnn", []), ("tgcn", TGCN), ("graph_wavenet", GRAPH_WAVENET), ("stid", STID),
+                            ("gru", GRU), ("stgcn", STGCN)]:
             grids = {"alone": (1, []), "rows": (3, [])}
             if not model:
                 grids |= {"stages": (2, ["parallel.stages=2"]),
