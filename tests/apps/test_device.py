@@ -280,6 +280,7 @@ class Windowed(Device):
                 ("graph_wavenet", 1, *GRAPH_WAVENET), ("graph_wavenet3", 3, *GRAPH_WAVENET, "train.recompute=cell"),
                 ("gru", 2, "model.name=gru"), ("tgcn", 2, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0"),
                 ("stid", 1, *STID), ("stid_related", 3, *STID, "relation.discover=low_rank", "relation.rank=2"),
+                ("stid_layers", 3, *STID, "relation.graph=edges", "model.relate=layers", "relation.discover=low_rank", "relation.rank=2"),
                 ("stid_groups", 4, *STID, "relation.discover=low_rank", "relation.rank=2", "relation.low_rank_start=eof", "parallel.time_groups=2")):
             with self.subTest(name):
                 self.same_losses(name, ranks, double, *settings)

@@ -107,9 +107,13 @@ class Refitted(Runs):
         self.assertIn("nothing is left to do", self.succeed(2, *self.arguments("run", *self.refit, *schedule)).out)
         for run in ("run", "by_hand"):
             self.succeed(2, "evaluate", run, "-o", run + ".json")
+        self.succeed(2, "evaluate", "run/chosen", "-o", "first.json")
         with open(self.path("run.json"), encoding="utf-8") as one, open(self.path("by_hand.json"), encoding="utf-8") as other:
             refit, by_hand = json.loads(one.read().replace("run", "by_hand")), json.load(other)
         self.assertEqual(refit.pop("intervals")["validation_origins"], 3, "residuals of the run that chose the epochs")
+        with open(self.path("first.json"), encoding="utf-8") as file:
+            first = json.load(file)["skill"]["validated"]
+        self.assertEqual(refit["skill"].pop("validated")["baseline"], first["baseline"], "the baseline that the first training's validation part picks")
         self.assertEqual(refit, by_hand)
 
     def test_left_and_resumed_at_every_step(self):

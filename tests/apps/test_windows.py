@@ -156,6 +156,26 @@ class Windows(Runs):
         for low, high in zip(forecasts["low"], forecasts["pinball"]):
             self.assertLess(low, high)
 
+    def test_losses_of_scaled_errors(self):
+        """Divided by the spread, in training and validation, on any ranks and device; errors in metrics stay in units of the data."""
+        still = ["train.epochs=1", "optimiser.lr=1e-12", "validation.metric=loss", "model.precision=double"]
+        ratios = {}
+        for loss in ("mae", "mse"):
+            for units in ("data", "scaled"):
+                self.succeed(1, *self.arguments(f"{loss}_{units}", *still, f"train.loss={loss}", f"train.loss_units={units}"))
+            data, scaled = (self.lines(f"{loss}_{units}")[0] for units in ("data", "scaled"))
+            ratios[loss] = data["loss"] / scaled["loss"]
+            self.assertAlmostEqual(data["validation_loss"] / scaled["validation_loss"], ratios[loss], delta=1e-5 * ratios[loss])
+        self.assertGreater(abs(ratios["mae"] - 1), 0.1)
+        self.assertAlmostEqual(ratios["mae"] ** 2, ratios["mse"], delta=1e-5 * ratios["mse"])
+        each = ["data.spread=node", "train.loss_units=scaled", "model.precision=double"]
+        self.succeed(1, *self.arguments("each", *each))
+        for run, ranks, setting in [("each_ranks", 3, []), ("each_there", 1, ["parallel.device=simulated"])]:
+            self.succeed(ranks, *self.arguments(run, *each, *setting))
+            for mine, one in zip(self.lines(run), self.lines("each"), strict=True):
+                for key in ("loss", "validation_mae"):
+                    self.assertAlmostEqual(mine[key], one[key], delta=1e-6 * one[key], msg=f"{run} {key}")
+
     def test_quantiles(self):
         """Levels that are trained at once: on any ranks, stages and device, left and resumed, sorted in forecasts, and scored."""
         head = ["train.loss=pinball", "train.quantiles=[5,25,50,75,95]", "validation.metric=loss", "train.epochs=2"]
@@ -326,6 +346,30 @@ class Windows(Runs):
         self.resumed_at_every_step("related_whole", *relation, "window.batch=2", ranks=2)
         self.refuse_settings([*STID, "relation.discover=dense"], 'A stid learns relations of low rank: set relation.discover = "low_rank"')
         self.refuse_settings(["relation.discover=low_rank"], 'relation.discover works only with model.name = "stnn"')
+
+    def test_stid_whose_layers_read_relations(self):
+        """The graph and a learned one; of any number of ranks and groups, left and resumed."""
+        deep = [*STID, "relation.graph=edges", "model.relate=layers"]
+        grid = ["window.sampling=blocked", "window.lanes=2", "window.blocks=4", "window.batch=2", "model.precision=double"]
+        both = [*deep, "relation.discover=low_rank", "relation.rank=2"]
+        self.assertRegex(self.succeed(1, *self.arguments("deep", *both, *grid)).out, r"model +stid, .* 2 relations with 6 non-zeros")
+        arrays = {array["name"]: array["shape"] for array in self.ends("deep")[0]}
+        self.assertEqual(arrays["layer0_hidden_weight"], [1, 9, 36])
+        for ranks, groups in ((3, 1), (4, 2)):
+            run = f"deep_{ranks}_{groups}"
+            self.succeed(ranks, *self.arguments(run, *both, *grid, f"parallel.time_groups={groups}"))
+            for mine, one in zip(self.lines(run), self.lines("deep"), strict=True):
+                for key in ("loss", "validation_mae"):
+                    self.assertAlmostEqual(mine[key], one[key], delta=1e-9 * abs(one[key]), msg=f"{run} {key}")
+        self.succeed(1, *self.arguments("graph_alone", *deep, *grid))
+        self.succeed(1, *self.arguments("layers_alone", *STID, *grid, "model.relate=layers"))
+        self.succeed(1, *self.arguments("inputs_alone", *STID, *grid))
+        losses = [self.lines(run)[0]["loss"] for run in ("deep", "graph_alone", "layers_alone", "inputs_alone")]
+        self.assertEqual(len(set(losses)), 3)
+        self.assertEqual(*losses[2:])
+        self.succeed(2, "evaluate", "deep_4_2")
+        self.assertIn("written to", self.succeed(3, "forecast", "deep_4_2", "--steps", "2").out)
+        self.resumed_at_every_step("deep_whole", *both, "window.batch=2", ranks=2)
 
     def test_vectors_are_those_of_the_time_axis(self):
         self.netcdf("counted.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))

@@ -67,6 +67,12 @@ std::vector<Case> cases_of_registry() {
                          .n = n,
                          .of_registry = &descriptor,
                          .low_rank = 2});
+    if (std::ranges::find(keys, "model.relate", &KeySpec::name) != keys.end())
+      for (const Index rank : {0, 2})
+        cases.push_back({.name = fmt::format("{}_layers_relate_{}", descriptor.name, rank),
+                         .of_registry = &descriptor,
+                         .more = "relate = 'layers'",
+                         .low_rank = rank});
     cases.push_back({.name = std::string(descriptor.name) + "_two_rows",
                      .n = 2,
                      .shuffled = false,

@@ -142,6 +142,10 @@ SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, cons
     : store_(&store), times_(&times), further_(further), target_(part_of(scaler, 0, fill)) {
   require(scaler.features() == store.features(), "a scaler has the features of its series");
   const Index n = store.rows();
+  truth_.features = target_.features;
+  truth_.shift.assign(target_.shift.begin(), target_.shift.end());
+  truth_.inverse.assign(target_.inverse.begin(), target_.inverse.end());
+  truth_.fill.assign(truth_.shift.size(), std::numeric_limits<float>::quiet_NaN());
   Index next = n * store.features();
   if (further.past) past_ = part_of(*further.past, next, fill);
   next += n * past_.features;
@@ -224,9 +228,19 @@ void SeriesReader<T>::read_truth(const Exec& exec, NodeView<float> out, std::spa
 }
 
 template <class T>
+void SeriesReader<T>::read_scaled_truth(const Exec& exec, NodeView<float> out,
+                                        std::span<const Index> steps) const {
+  require(out.rows == rows() && out.cols == static_cast<Index>(steps.size()) && out.channels == features(),
+          "targets are read as (rows, windows, features)");
+  read_steps<float>(exec, out, find(exec, steps), truth_.scale(), {});
+}
+
+template <class T>
 std::vector<Device::Copy> SeriesReader<T>::keep_on(Device& device) const {
   std::vector<Device::Copy> copies;
   copies.push_back(device.keep(scale_));
+  for (const std::vector<float>* values : {&truth_.shift, &truth_.inverse, &truth_.fill})
+    copies.push_back(device.keep(*values));
   for (const Part* part : {&target_, &past_, &known_, &fixed_})
     if (part->features > 0)
       for (const std::vector<T>* values : {&part->shift, &part->inverse, &part->fill})

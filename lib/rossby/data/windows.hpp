@@ -109,6 +109,8 @@ class SeriesReader {
   void read_known(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
   /// out[i, b, f] = the value in original units, NaN where missing. out (rows, B, features).
   void read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
+  /// The same, scaled.
+  void read_scaled_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
 
   /// The row of a calendar table that a step of the store reads.
   [[nodiscard]] Index phase(CalendarTable table, Index step) const {
@@ -127,11 +129,13 @@ class SeriesReader {
 
  private:
   /// Values of a step that are scaled together, `first` values behind its beginning.
-  struct Part {
+  template <class Value>
+  struct PartOf {
     Index first = 0, features = 0;
-    std::vector<T> shift, inverse, fill;  // (rows, features)
-    [[nodiscard]] StepScale<T> scale() const { return {features, shift, inverse, fill}; }
+    std::vector<Value> shift, inverse, fill;  // (rows, features)
+    [[nodiscard]] StepScale<Value> scale() const { return {features, shift, inverse, fill}; }
   };
+  using Part = PartOf<T>;
   [[nodiscard]] Part part_of(const Scaler& scaler, Index first, Fill fill) const;
   [[nodiscard]] std::span<const float* const> find(const Exec& exec, std::span<const Index> steps,
                                                    Index first = 0) const;
@@ -141,6 +145,7 @@ class SeriesReader {
   const TimeFeatures* times_;
   FurtherInputs further_;
   Part target_, past_, known_;
+  PartOf<float> truth_;   // as target_, but missing values stay missing
   Part fixed_;            // scale 1: they are scaled
   std::vector<T> scale_;  // (rows, features)
   // Of the read under way:

@@ -49,10 +49,14 @@ std::span<const Index> SeriesWindows<T>::phases(Tape<T>& tape, CalendarTable tab
 }
 
 template <class T>
-NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h) const {
+NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h, bool scaled) const {
   const Index m = reader_->features(), size = rows() * windows() * m;
   const NodeView<float> x(tape.memory().template take<float>(size).data(), rows(), windows(), m);
-  reader_->read_truth(tape.exec(), x, steps(tape, shape_.inputs + h));
+  const std::span<const Index> places = steps(tape, shape_.inputs + h);
+  if (scaled)
+    reader_->read_scaled_truth(tape.exec(), x, places);
+  else
+    reader_->read_truth(tape.exec(), x, places);
   return x;
 }
 

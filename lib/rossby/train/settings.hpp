@@ -61,6 +61,7 @@ struct TrainSettings {
   std::string keep;
   std::string absent;
   std::string loss = "mae";
+  std::string loss_units = "data";
   double huber_delta = 1;
   double quantile = 0.5;
   std::vector<Index> quantiles;

@@ -52,8 +52,15 @@ std::span<const Key<TrainSettings>> train_keys() {
           .one_of("mae|mse|huber|pinball")
           .read_by("windows")
           .added(),
+      key<&TrainSettings::loss_units>(
+          "train.loss_units", "\"data\"", "",
+          "what the loss is of. data: errors in units of the data, or of its transform. scaled: errors "
+          "divided by the spread of data.spread, so that all nodes and variables count alike")
+          .one_of("data|scaled")
+          .read_by("windows")
+          .added(),
       key<&TrainSettings::huber_delta>(
-          "train.huber_delta", "1", "units of the data",
+          "train.huber_delta", "1", "units of the loss",
           "huber: errors below this value count quadratically, larger ones linearly")
           .range(1e-30, 1e30)
           .read_by("windows")

@@ -178,13 +178,16 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
   const Index m = reader_->features();
   for (std::size_t k = 0; k < sources_.size(); ++k)
     for (std::size_t h = 0; h < horizons; ++h) {
-      const NodeView<const float> target =
-          static_cast<const SeriesWindows<T>*>(sources_[k])->target(tape, static_cast<Index>(h));
-      for (Index q = 0; q < options_.levels(); ++q)
-        masked_error(
-            tape, options_.loss_of(q),
-            affine_rows(tape, level_of(outputs_[k * horizons + h], q, m), reader_->scale(), reader_->shift()),
-            target, scale_, sum_);
+      const NodeView<const float> target = static_cast<const SeriesWindows<T>*>(sources_[k])
+                                               ->target(tape, static_cast<Index>(h), options_.scaled_loss);
+      for (Index q = 0; q < options_.levels(); ++q) {
+        const Var<T> output = level_of(outputs_[k * horizons + h], q, m);
+        masked_error(tape, options_.loss_of(q),
+                     options_.scaled_loss
+                         ? output
+                         : affine_rows(tape, output, reader_->scale(), reader_->shift()),
+                     target, scale_, sum_);
+      }
     }
 }
 
@@ -363,7 +366,11 @@ double WindowTask<T>::validation_loss(Tape<T>& tape) {
                         for (Index f = 0; f < x.channels; ++f) {
                           const double truth = target[i * x.channels + f];
                           if (std::isnan(truth)) continue;
-                          sums[0] += loss.value(static_cast<double>(x.at(i, b)[f]) - truth);
+                          const double error = static_cast<double>(x.at(i, b)[f]) - truth;
+                          const auto unit = options_.scaled_loss
+                                                ? static_cast<double>(reader_->scale()[i * x.channels + f])
+                                                : 1.0;
+                          sums[0] += loss.value(error / unit);
                           sums[1] += 1;
                         }
                     }

@@ -41,8 +41,8 @@ class SeriesWindows final : public WindowSource<T> {
   [[nodiscard]] std::span<const Index> phases(Tape<T>& tape, CalendarTable table, Index t) const override;
   [[nodiscard]] Index step() const override { return step_; }
   [[nodiscard]] Index key(Index b) const override { return starts_[static_cast<std::size_t>(b)]; }
-  /// Output step h in original units, NaN where missing.
-  [[nodiscard]] NodeView<const float> target(Tape<T>& tape, Index h) const;
+  /// Output step h in original units, or scaled; NaN where missing.
+  [[nodiscard]] NodeView<const float> target(Tape<T>& tape, Index h, bool scaled = false) const;
 
  private:
   [[nodiscard]] std::span<const Index> steps(Tape<T>& tape, Index offset) const;
@@ -66,6 +66,7 @@ struct WindowTaskOptions {
   Index view = 0;  // the store holds step t as windows of forecasts read it as step t + view
   MaskedError loss = MaskedError::absolute;
   std::string loss_name = "mae";   // as metrics name it
+  bool scaled_loss = false;        // of scaled values; false: in original units
   std::string validation = "mae";  // mae, rmse or loss: what validate() returns
   /// Quantiles that the model puts out at once, ascending, each trained on the pinball loss; empty: one
   /// output.
@@ -84,8 +85,8 @@ struct WindowTaskOptions {
 [[nodiscard]] double truth_probability(double decay, Index step);
 
 /// A forecaster of windows for the training loop. The loss is the mean of WindowTaskOptions::loss over the
-/// observed targets of the batch, in original units (of anomalies, if the series is one of these); with
-/// quantiles the mean over these, too.
+/// observed targets of the batch, in original units (of anomalies, if the series is one of these) or of
+/// scaled values; with quantiles the mean over these, too.
 template <class T>
 class WindowTask final : public Task<T> {
  public:

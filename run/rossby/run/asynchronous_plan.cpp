@@ -97,7 +97,7 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   const double varies = variation(profile, place, found.worker_seconds);
   AsyncQuestion question;
   question.repeats = config.train.uneven == "repeat";
-  for (int group = 0; group < plan.time_groups; ++group) {
+  for (int group = 0; group < place.time_groups; ++group) {
     std::vector<double> seconds = with_sleep(spread(found.worker_seconds, varies), sleep_of(group));
     if (!question.workers.empty() && question.workers.back().seconds == seconds)
       ++question.workers.back().count;

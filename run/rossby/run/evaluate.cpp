@@ -19,6 +19,7 @@
 #include "rossby/run/intervals.hpp"
 #include "rossby/run/members.hpp"
 #include "rossby/run/model_run.hpp"
+#include "rossby/run/refit.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/scored_beside.hpp"
 #include "rossby/run/slices.hpp"
@@ -69,21 +70,25 @@ TestForecasts test_of(const Config& config, const ScoredReach& reach, const Spli
 }
 
 /// Adds the errors of the test part to `errors`, and of baselines those of the validation part to `earlier`.
+/// `chosen_by`: the split before train.refit, if there was one.
 template <class Run>
 void add_beside(const Communicator& comm, Run& run, const TestForecasts& test, const ScoredBeside& beside,
-                const Series& series, HorizonErrors& errors, HorizonErrors& earlier) {
-  const std::vector<Index> validation = run.domain().split.origins(Role::validation, test.horizons);
+                const Series& series, const std::optional<Split>& chosen_by, HorizonErrors& errors,
+                HorizonErrors& earlier) {
+  const Split& deciding = chosen_by ? *chosen_by : run.domain().split;
+  const std::vector<Index> validation = deciding.origins(Role::validation, test.horizons);
   const std::span<const Index> origins(test.origins);
   for (Index k = 0; k < beside.size(); ++k) {
     const Index number = k + 1;
     if (k < std::ssize(beside.baselines)) {
       Baseline& baseline = *beside.baselines[static_cast<std::size_t>(k)];
-      if (&baseline != beside.fitted) baseline.fit(series, run.domain().split, run.reducer());
+      if (chosen_by || &baseline != beside.fitted) baseline.fit(series, deciding, run.reducer());
       if (!validation.empty())
         baseline.forecast(series, validation, test.horizons, run.reducer(),
                           [&](Index horizon, NodeView<const float> x) {
                             earlier.add<float>(number, horizon, x, series, validation);
                           });
+      if (chosen_by) baseline.fit(series, run.domain().split, run.reducer());
     }
     beside.forecast(comm, run.domain(), run.reducer(), k, series, origins, test.horizons,
                     [&](Index first, Index horizon, NodeView<const float> x) {
@@ -134,6 +139,7 @@ void add_reference(const Communicator& comm, Run& run, const TestForecasts& test
 /// Where results go.
 struct Destination {
   std::string directory;  // of the run or the average
+  std::string run;        // the run, or the average's first one
   std::string path;       // of evaluation.json; rank 0's
   std::string source;     // who makes the forecasts
 };
@@ -178,6 +184,7 @@ class Scoring {
   Evaluation evaluate(const Destination& to, std::optional<Residuals> earlier, Index epochs,
                       const DataChanges& changes) {
     series_ = read_series(comm_, config_, domain_);
+    run_of_ = to.run;
     climatology_ = beside_.climatology(domain_, run_.reducer(), test_, series_);
     // Rank 0 alone knows where it writes.
     std::string folder = broadcast(comm_, std::filesystem::path(to.path).parent_path().string());
@@ -225,7 +232,8 @@ class Scoring {
     in_exchanges(comm_, [&] { run_.add_errors(errors, test_.origins, test_.horizons); });
     EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
     add_distributions(found);
-    add_beside(comm_, run_, test_, beside_, series_, errors, earlier);
+    add_beside(comm_, run_, test_, beside_, series_,
+               split_before_refit(comm_, config_, domain_.split, run_of_), errors, earlier);
     Reducer& reducer = run_.reducer();
     verification.reduce(reducer);
     found.scores = errors.reduce(reducer);
@@ -318,6 +326,7 @@ class Scoring {
   std::vector<Index> part_features_, report_;
   std::vector<std::string> names_{"model"};
   Index against_ = -1;
+  std::string run_of_;
   Slices slices_;
   Series series_, climatology_;
   std::optional<Residuals> residuals_;
@@ -358,7 +367,7 @@ std::optional<Residuals> residuals_before_refit(const Communicator& comm, const 
 template <class T>
 Evaluation evaluate_run(const Communicator& comm, const std::string& run, const OpenRun& open,
                         const EvaluateOptions& options) {
-  Destination to{run, "", fmt::format("{}, {}", open.config.model.name, run)};
+  Destination to{run, run, "", fmt::format("{}, {}", open.config.model.name, run)};
   to.path = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     check_outputs(options, [&](const std::string& file) { (void)open.output(file, ""); });
@@ -384,7 +393,7 @@ Evaluation evaluate_average(const Communicator& comm, const std::string& directo
                             const EvaluateOptions& options) {
   AverageRun run(comm, directory, options.sets, options.device, options.output);
   const Watch watching(comm, run.config().parallel.watchdog_seconds, directory);
-  Destination to{directory, "", run.text()};
+  Destination to{directory, run.members().first_run(), "", run.text()};
   to.path = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     check_outputs(options, [&](const std::string& file) { run.members().expect_output(file); });

@@ -55,6 +55,7 @@ class Members {
   [[nodiscard]] const std::vector<AverageMember>& all() const { return members_; }
   [[nodiscard]] const Communicator& comm() const { return comm_; }
   /// Of the first run.
+  [[nodiscard]] const std::string& first_run() const { return (*this)[first_run_].name; }
   [[nodiscard]] const Config& config() const { return run(first_run_).config; }
   [[nodiscard]] const Domain& domain() const { return domain_; }
   [[nodiscard]] Reducer& reducer() { return reducer_; }

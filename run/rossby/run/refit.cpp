@@ -77,4 +77,23 @@ Trained refit(const Communicator& comm, const Config& config, const TrainOptions
   return train(comm, whole, options);
 }
 
+std::optional<Split> split_before_refit(const Communicator& comm, const Config& config, const Split& split,
+                                        const std::string& run) {
+  if (config.split.validation != "0") return std::nullopt;
+  const std::string text = broadcast(comm, agree(comm, [&]() -> std::string {
+                                       const std::string state = state_file_of(chosen_run_of(run));
+                                       const bool there = comm.rank() == 0 && std::filesystem::exists(state);
+                                       return there ? read_state_metadata(state) : "";
+                                     }));
+  if (text.empty()) return std::nullopt;
+  const auto steps = Json::parse(text).at("validation_steps").get<Index>();
+  if (steps < 1 || steps >= split.train.size()) return std::nullopt;
+  Split before = split;
+  before.train.last -= steps;
+  before.validation = {before.train.last, split.train.last};
+  for (Index t = before.validation.first; t < before.validation.last; ++t)
+    before.role[static_cast<std::size_t>(t)] = Role::validation;
+  return before;
+}
+
 }  // namespace rossby

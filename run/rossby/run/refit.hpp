@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
+#include "rossby/data/split.hpp"
 #include "rossby/run/train.hpp"
 
 namespace rossby {
@@ -10,5 +14,11 @@ namespace rossby {
 /// was paused. Throws UserError as train does, and if there is no validation part that could choose.
 /// Collective.
 Trained refit(const Communicator& comm, const Config& config, const TrainOptions& options);
+
+/// The split by which the run, of this configuration and split, chose its epochs: the last steps of its
+/// training part were the validation part. None if it was not refit, or its first training is gone.
+/// Collective.
+[[nodiscard]] std::optional<Split> split_before_refit(const Communicator& comm, const Config& config,
+                                                      const Split& split, const std::string& run);
 
 }  // namespace rossby

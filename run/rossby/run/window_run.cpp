@@ -62,15 +62,16 @@ void check_quantiles(const TrainSettings& train) {
 }
 
 /// One loss in original units is that of the largest values.
-std::string different_units(const std::vector<SeriesVariable>& variables) {
+std::string different_units(const std::vector<SeriesVariable>& variables, const std::string& loss_units) {
+  if (loss_units == "scaled") return "";
   const auto differs = [&](const SeriesVariable& v) { return v.units != variables.front().units; };
   if (std::none_of(variables.begin(), variables.end(), differs)) return "";
   std::string names;
   for (const SeriesVariable& v : variables)
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", v.name, v.units.empty() ? "1" : v.units);
   return fmt::format(
-      "warning   one loss in original units, of {}: variables with large values dominate. Convert them to "
-      "units with errors of similar size, or train one at a time (data.variables)\n",
+      "warning   one loss in original units, of {}: variables with large values dominate. Set "
+      "train.loss_units = \"scaled\", or train one at a time (data.variables)\n",
       names);
 }
 
@@ -270,6 +271,7 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task(Index view) {
   options.seed = plan_->options().seed;
   options.loss = loss_of(config_->train);
   options.loss_name = config_->train.loss;
+  options.scaled_loss = config_->train.loss_units == "scaled";
   options.quantiles = quantiles();
   options.middle = middle();
   options.validation = config_->validation.metric;
@@ -327,7 +329,8 @@ std::string WindowRun<T>::remarks() const {
               ? "warning   missing inputs are read as 0 in original units, because data.center = \"none\" "
                 "computes no mean. Set data.center, or window.fill = \"zero\" if that is meant\n"
               : "") +
-         embedding_remark() + input_remarks() + different_units(domain_.info.variables) + this->suspects() +
+         embedding_remark() + input_remarks() +
+         different_units(domain_.info.variables, config_->train.loss_units) + this->suspects() +
          this->anomaly_remark();
 }
 

@@ -28,16 +28,39 @@ struct Fixture {
   StidOptions options;
   EmbeddingShape shape;
   OneRankReducer alone;
+  OneRankExchange no_ghosts{nodes};
+  CsrBlock graph;
   Stid<double> model;
   std::vector<float> target = std::vector<float>(nodes * windows * features, 0.25F);
 
-  Fixture(const StidOptions& o, const EmbeddingShape& s)
-      : options(o), shape(s), model(o, s, global_rows, &alone) {
+  /// `supports`: of a graph.
+  Fixture(const StidOptions& o, const EmbeddingShape& s, int supports = 0)
+      : options(o),
+        shape(s),
+        graph(ring(supports)),
+        model(o, s, global_rows, &alone, Diffusion<double>(graph, no_ghosts, 0, DiffusionVariant::paper)) {
     model.start(4);
     for (Parameter<double>* parameter : model.parameters())
       for (Index i = 0; i < parameter->size(); ++i)
         parameter->value[i] += 0.1 * std::cos(static_cast<double>(i));
   }
+  static double weight(int support, Index i, Index j) {
+    return (i + 1 + support) % nodes == j ? 0.7 : i == j ? 0.2 * support : 0;
+  }
+  static CsrBlock ring(int supports) {
+    GlobalEdges edges;
+    edges.rows = nodes;
+    edges.relations = supports;
+    edges.ptr = {0};
+    for (Index i = 0; i < nodes; ++i)
+      for (int s = 0; s < supports; ++s) {
+        for (Index j = 0; j < nodes; ++j)
+          if (weight(s, i, j) != 0) edges.column.emplace_back(j), edges.value.push_back(weight(s, i, j));
+        edges.ptr.push_back(edges.entries());
+      }
+    return localise(edges, RowPartition::blocks(nodes, 1), 0, {});
+  }
+
   std::vector<Var<double>> predict(Tape<double>& tape) {
     tape.reset();
     std::vector<Var<double>> y(outputs);
@@ -72,6 +95,14 @@ StidOptions related() {
   return options;
 }
 
+/// With that, read by the layers; `rank` 0: they read a graph alone.
+StidOptions deep(Index rank) {
+  StidOptions options = related();
+  options.rank = rank;
+  options.deep = true;
+  return options;
+}
+
 EmbeddingShape all_tables() {
   EmbeddingShape shape;
   shape.node = 3;
@@ -79,97 +110,140 @@ EmbeddingShape all_tables() {
   return shape;
 }
 
-/// The equations of stid.hpp for one node and window.
-std::vector<double> by_hand(const Fixture& f, Index i, Index b) {
+/// The equations of stid.hpp for one window, all nodes.
+struct ByHand {
+  using Values = std::vector<std::vector<double>>;  // (nodes, channels)
+  const Fixture& f;
   std::map<std::string, const Parameter<double>*> p;
-  for (const Parameter<double>* parameter : f.model.parameters()) p[parameter->name] = parameter;
-  const auto dense = [&](const std::string& name, const std::vector<double>& x) {
+
+  explicit ByHand(const Fixture& fixture) : f(fixture) {
+    for (const Parameter<double>* parameter : f.model.parameters()) p[parameter->name] = parameter;
+  }
+
+  [[nodiscard]] Values dense(const std::string& name, const Values& x) const {
     const Parameter<double>&w = *p.at(name + "_weight"), &a = *p.at(name + "_bias");
-    std::vector<double> y;
-    for (Index o = 0; o < w.shape[0]; ++o) {
-      double sum = a.value[o];
-      for (Index k = 0; k < w.shape[1]; ++k)
-        sum += w.value[o * w.shape[1] + k] * x[static_cast<std::size_t>(k)];
-      y.push_back(sum);
+    Values y;
+    for (const std::vector<double>& row : x) {
+      EXPECT_EQ(w.shape[1], std::ssize(row)) << name;
+      std::vector<double>& to = y.emplace_back();
+      for (Index o = 0; o < w.shape[0]; ++o) {
+        double sum = a.value[o];
+        for (Index k = 0; k < w.shape[1]; ++k)
+          sum += w.value[o * w.shape[1] + k] * row[static_cast<std::size_t>(k)];
+        to.push_back(sum);
+      }
     }
     return y;
-  };
-  const auto window = [&](Index node) {
-    std::vector<double> x;
-    for (Index t = 0; t < f.options.inputs; ++t)
-      for (Index c = 0; c < f.options.channels; ++c)
-        x.push_back(NoiseWindows::value(t, (node * Fixture::windows + b) * f.options.channels + c));
-    return x;
-  };
-  std::vector<double> x = window(i);
-  if (const Index k = f.options.rank; k > 0) {
-    std::vector<double> others(x.size());
-    for (Index j = 0; j < Fixture::nodes; ++j) {
-      double weight = 0;
-      for (Index q = 0; q < k; ++q)
-        weight +=
-            p.at("low_rank_u")->value[i * k + q] * p.at("low_rank_v")->value[j * k + q] / Fixture::nodes;
-      const std::vector<double> theirs = window(j);
-      for (std::size_t c = 0; c < x.size(); ++c) others[c] += weight * theirs[c];
+  }
+
+  /// x, and behind it what each relation makes of it.
+  [[nodiscard]] Values with_relations(const Values& x) const {
+    Values all = x;
+    const auto append = [&](const auto& weight) {
+      for (Index i = 0; i < Fixture::nodes; ++i) {
+        std::vector<double> sum(x[0].size());
+        for (Index j = 0; j < Fixture::nodes; ++j)
+          for (std::size_t c = 0; c < sum.size(); ++c)
+            sum[c] += weight(i, j) * x[static_cast<std::size_t>(j)][c];
+        std::vector<double>& to = all[static_cast<std::size_t>(i)];
+        to.insert(to.end(), sum.begin(), sum.end());
+      }
+    };
+    for (int s = 0; s < f.graph.relations; ++s)
+      append([s](Index i, Index j) { return Fixture::weight(s, i, j); });
+    if (const Index k = f.options.rank; k > 0)
+      append([&](Index i, Index j) {
+        double weight = 0;
+        for (Index q = 0; q < k; ++q)
+          weight += p.at("low_rank_u")->value[i * k + q] * p.at("low_rank_v")->value[j * k + q];
+        return weight / Fixture::nodes;
+      });
+    return all;
+  }
+
+  [[nodiscard]] Values forecast(Index b) const {
+    Values x(Fixture::nodes);
+    for (Index i = 0; i < Fixture::nodes; ++i)
+      for (Index t = 0; t < f.options.inputs; ++t)
+        for (Index c = 0; c < f.options.channels; ++c)
+          x[static_cast<std::size_t>(i)].push_back(
+              NoiseWindows::value(t, (i * Fixture::windows + b) * f.options.channels + c));
+    Values z = dense("input", f.options.deep ? x : with_relations(x));
+    const auto append = [&](const std::string& name, const auto& row) {
+      if (p.count(name) == 0) return;
+      const Index d = p.at(name)->shape.back();
+      for (Index i = 0; i < Fixture::nodes; ++i)
+        for (Index c = 0; c < d; ++c)
+          z[static_cast<std::size_t>(i)].push_back(p.at(name)->value[row(i) * d + c]);
+    };
+    append("node_embedding", [](Index i) { return i; });
+    for (const CalendarTable table : all_calendar_tables)
+      append(std::string(name_of(table)) + "_embedding",
+             [&](Index) { return DatedNoise::phase(table, b, f.options.inputs - 1); });
+    for (Index l = 0; l < f.options.layers; ++l) {
+      Values h = dense("layer" + std::to_string(l) + "_hidden", f.options.deep ? with_relations(z) : z);
+      for (std::vector<double>& row : h)
+        for (double& value : row) value = std::max(value, 0.0);
+      const Values y = dense("layer" + std::to_string(l) + "_output", h);
+      for (std::size_t i = 0; i < z.size(); ++i)
+        for (std::size_t c = 0; c < z[i].size(); ++c) z[i][c] += y[i][c];
     }
-    x.insert(x.end(), others.begin(), others.end());
+    return dense("projection", z);
   }
-  std::vector<double> z = dense("input", x);
-  const auto append = [&](const std::string& name, Index row) {
-    if (p.count(name) == 0) return;
-    const Index d = p.at(name)->shape.back();
-    for (Index c = 0; c < d; ++c) z.push_back(p.at(name)->value[row * d + c]);
-  };
-  append("node_embedding", i);
-  for (const CalendarTable table : all_calendar_tables)
-    append(std::string(name_of(table)) + "_embedding", DatedNoise::phase(table, b, f.options.inputs - 1));
-  for (Index l = 0; l < f.options.layers; ++l) {
-    std::vector<double> h = dense("layer" + std::to_string(l) + "_hidden", z);
-    for (double& value : h) value = std::max(value, 0.0);
-    const std::vector<double> y = dense("layer" + std::to_string(l) + "_output", h);
-    for (std::size_t c = 0; c < z.size(); ++c) z[c] += y[c];
-  }
-  return dense("projection", z);
-}
+};
+
+struct Variant {
+  StidOptions options;
+  EmbeddingShape shape;
+  int supports = 0;
+};
 
 TEST(Stid, IsThatOfItsEquations) {
   EmbeddingShape only_nodes, only_days;
   only_nodes.node = 2;
   only_days.calendar[1] = {7, 2};
-  for (const auto& [options, shape] : {std::pair{small(), all_tables()},
-                                       {small(), only_nodes},
-                                       {small(), only_days},
-                                       {small(), EmbeddingShape{}},
-                                       {related(), all_tables()},
-                                       {related(), EmbeddingShape{}}}) {
-    Fixture f(options, shape);
+  for (const auto& [options, shape, supports] : {Variant{small(), all_tables()},
+                                                 {small(), only_nodes},
+                                                 {small(), only_days},
+                                                 {small(), EmbeddingShape{}},
+                                                 {related(), all_tables()},
+                                                 {related(), EmbeddingShape{}},
+                                                 {deep(0), all_tables(), 2},
+                                                 {deep(2), all_tables(), 2},
+                                                 {deep(2), EmbeddingShape{}},
+                                                 {deep(0), all_tables()}}) {
+    Fixture f(options, shape, supports);
     for (const Backend backend : {Backend::reference, Backend::cpu}) {
       Tape<double> tape{Exec{backend, 1}};
       tape.set_recording(false);
       const std::vector<Var<double>> y = f.predict(tape);
-      for (Index i = 0; i < Fixture::nodes; ++i)
-        for (Index b = 0; b < Fixture::windows; ++b) {
-          const std::vector<double> expected = by_hand(f, i, b);
+      for (Index b = 0; b < Fixture::windows; ++b) {
+        const ByHand::Values expected = ByHand(f).forecast(b);
+        for (Index i = 0; i < Fixture::nodes; ++i)
           for (std::size_t h = 0; h < y.size(); ++h)
             for (Index c = 0; c < Fixture::features; ++c)
-              EXPECT_NEAR(y[h].value.at(i, b)[c],
-                          expected[h * Fixture::features + static_cast<std::size_t>(c)], 1e-13);
-        }
+              EXPECT_NEAR(
+                  y[h].value.at(i, b)[c],
+                  expected[static_cast<std::size_t>(i)][h * Fixture::features + static_cast<std::size_t>(c)],
+                  1e-13);
+      }
     }
   }
 }
 
 TEST(Stid, GradientsMatchFiniteDifferencesAndRecomputingChangesNothing) {
-  for (const auto& [chosen, shape] : {std::pair{small(), all_tables()},
-                                      {small(), EmbeddingShape{}},
-                                      {related(), all_tables()},
-                                      {related(), EmbeddingShape{}}}) {
+  for (const auto& [chosen, shape, supports] : {Variant{small(), all_tables()},
+                                                {small(), EmbeddingShape{}},
+                                                {related(), all_tables()},
+                                                {related(), EmbeddingShape{}},
+                                                {deep(0), all_tables(), 2},
+                                                {deep(2), EmbeddingShape{}, 1}}) {
     std::vector<std::vector<double>> all;
     std::vector<std::size_t> kept;
     for (const Recompute recompute : {Recompute::none, Recompute::cell}) {
       StidOptions options = chosen;
       options.recompute = recompute;
-      Fixture f(options, shape);
+      Fixture f(options, shape, supports);
       Tape<double> tape{Exec{}};
       all.push_back({f.loss(tape)});
       kept.push_back(tape.kept_bytes());

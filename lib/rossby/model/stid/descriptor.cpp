@@ -13,6 +13,8 @@ struct Settings {
   Index width = 32;
   Index layers = 3;
   double dropout = 0.15;
+  std::string relate = "inputs";
+  [[nodiscard]] bool deep() const { return relate == "layers"; }
 };
 
 constexpr Key<Settings> table[] = {
@@ -26,6 +28,11 @@ constexpr Key<Settings> table[] = {
     key<&Settings::dropout>("model.residual_dropout", "0.15", "", "dropout inside the residual layers")
         .range(0, 0.999)
         .added(),
+    key<&Settings::relate>("model.relate", "\"inputs\"", "",
+                           "what reads relations. inputs: the embedding of the inputs, a learned relation "
+                           "alone; layers: every residual layer, a learned relation and relation.graph")
+        .one_of("inputs|layers")
+        .added(),
 };
 
 class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTemporalIdentity> {
@@ -35,8 +42,14 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
         embeddings_(shared::embedding_choice(values, 32)) {}
 
   [[nodiscard]] std::string_view name() const override { return "stid"; }
-  [[nodiscard]] double entry_cost(int) const override { return 0; }
-  [[nodiscard]] Supports supports() const override { return {}; }
+  /// A row without entries costs 2 products of width² in a layer, an entry width.
+  [[nodiscard]] double entry_cost(int relations) const override {
+    return settings_.deep() && relations > 0 ? 1.0 / static_cast<double>(2 * settings_.width) : 0;
+  }
+  [[nodiscard]] Supports supports() const override {
+    if (!settings_.deep()) return {};
+    return {.kind = Supports::Kind::dual_random_walk, .optional = true};
+  }
   [[nodiscard]] ConvolutionShape convolution() const override { return {.channels = settings_.width}; }
   [[nodiscard]] std::vector<std::string_view> recompute_modes() const override { return {"none", "cell"}; }
   [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }
@@ -62,7 +75,9 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
     options.recompute = parts.recompute;
     options.rank = parts.low_rank;
     options.nodes = parts.partition->rows();
-    return std::make_unique<Stid<T>>(options, parts.embeddings, parts.global_rows(), parts.row_blocks);
+    options.deep = settings_.deep();
+    return std::make_unique<Stid<T>>(options, parts.embeddings, parts.global_rows(), parts.row_blocks,
+                                     std::move(parts.diffusion));
   }
 
  private:

@@ -17,45 +17,63 @@ Stid<T>::Linear::Linear(const std::string& name, Index out, Index in)
       bias(name + "_bias", Placement::replicated, {out}) {}
 
 template <class T>
-Stid<T>::Layer::Layer(const std::string& place, Index width)
-    : name(place), hidden(place + "_hidden", width, width), output(place + "_output", width, width) {}
+Stid<T>::Layer::Layer(const std::string& place, Index width, Index relations)
+    : name(place),
+      hidden(place + "_hidden", width, (1 + relations) * width),
+      output(place + "_output", width, width) {}
 
 template <class T>
 Stid<T>::Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows,
-              Reducer* row_blocks)
+              Reducer* row_blocks, Diffusion<T> graph)
     : options_(options),
       rows_(std::move(rows)),
       no_ghosts_(std::ssize(rows_)),
-      embeddings_(embeddings, rows_),
-      input_("input", options.width, options.inputs * options.channels * (options.rank > 0 ? 2 : 1)),
       low_rank_u_("low_rank_u", Placement::rows, {1, std::ssize(rows_), options.rank}),
       low_rank_v_("low_rank_v", Placement::rows, {1, std::ssize(rows_), options.rank}),
+      embeddings_(embeddings, rows_),
+      input_("input", options.width,
+             options.inputs * options.channels * (options.rank > 0 && !options.deep ? 2 : 1)),
       projection_("projection", options.outputs * options.features, options.width + embeddings.width()) {
   require(options.inputs >= 1 && options.width >= 1 && options.layers >= 0,
           "an STID has inputs and an embedding of them");
+  make_bank(row_blocks, std::move(graph));
   const auto add = [this](auto&... parameters) { (all_.push_back(&parameters), ...); };
   add(input_.weight, input_.bias);
-  if (options.rank > 0) {
-    require(row_blocks && options.nodes >= std::ssize(rows_), "a relation sums over the nodes of all ranks");
-    add(low_rank_u_, low_rank_v_);
-    RelationTerm<T>& term = bank_.terms.emplace_back();
-    term.kind = RelationTerm<T>::Kind::low_rank;
-    term.u = &low_rank_u_;
-    term.v = &low_rank_v_;
-    bank_.nodes = options.nodes;
-    bank_.rows = std::ssize(rows_);
-    bank_.exchange = &no_ghosts_;
-    bank_.reducer = row_blocks;
-    bank_.name_op();
-  }
+  if (options.rank > 0) add(low_rank_u_, low_rank_v_);
   embeddings_.append_to(all_);
   for (Index l = 0; l < options.layers; ++l) {
-    layers_.push_back(
-        std::make_unique<Layer>("layer" + std::to_string(l), options.width + embeddings.width()));
+    layers_.push_back(std::make_unique<Layer>("layer" + std::to_string(l), options.width + embeddings.width(),
+                                              options.deep ? bank_.relations() : 0));
     Layer& layer = *layers_.back();
     add(layer.hidden.weight, layer.hidden.bias, layer.output.weight, layer.output.bias);
   }
   add(projection_.weight, projection_.bias);
+}
+
+template <class T>
+void Stid<T>::make_bank(Reducer* row_blocks, Diffusion<T> graph) {
+  const bool has_graph = graph.block && graph.block->relations > 0;
+  require(options_.deep || !has_graph, "the embedding of inputs reads no graph");
+  if (!has_graph && options_.rank == 0) return;
+  require(row_blocks && options_.nodes >= std::ssize(rows_), "a relation sums over the nodes of all ranks");
+  bank_.nodes = options_.nodes;
+  bank_.rows = std::ssize(rows_);
+  bank_.exchange = has_graph ? graph.exchange : &no_ghosts_;
+  bank_.reducer = row_blocks;
+  if (has_graph) {
+    RelationTerm<T>& term = bank_.terms.emplace_back();
+    term.relations = graph.block->relations;
+    term.sparse = graph.block;
+    term.fixed = std::move(graph.weight);
+    bank_.classify_rows();
+  }
+  if (options_.rank > 0) {
+    RelationTerm<T>& term = bank_.terms.emplace_back();
+    term.kind = RelationTerm<T>::Kind::low_rank;
+    term.u = &low_rank_u_;
+    term.v = &low_rank_v_;
+  }
+  bank_.name_op();
 }
 
 template <class T>
@@ -107,7 +125,7 @@ Var<T> Stid<T>::embed(Tape<T>& tape, const WindowSource<T>& source) {
   embeddings_.trained_in(block);
   const Var<T> z = zeros(tape, rows, windows, options_.width + embeddings_.width(), true);
   const Var<T> of_inputs = slice_channels(z, 0, options_.width);
-  if (options_.rank > 0) {
+  if (related() && !options_.deep) {
     block.trains(&low_rank_u_, &low_rank_v_);
     assign(tape, of_inputs, relate_linear(tape, bank_, x, input_.weight, &input_.bias));
   } else {
@@ -123,7 +141,9 @@ Var<T> Stid<T>::embed(Tape<T>& tape, const WindowSource<T>& source) {
 template <class T>
 Var<T> Stid<T>::compute(Tape<T>& tape, const Setting& setting, Index l, const Var<T>& z) {
   Layer& layer = *layers_[static_cast<std::size_t>(l)];
-  Var<T> h = relu(tape, linear(tape, z, layer.hidden.weight, &layer.hidden.bias));
+  Var<T> h = relu(tape, related() && options_.deep
+                            ? relate_linear(tape, bank_, z, layer.hidden.weight, &layer.hidden.bias)
+                            : linear(tape, z, layer.hidden.weight, &layer.hidden.bias));
   if (setting.training && options_.dropout > 0) {
     const Random random = Random(options_.seed, "dropout")
                               .at(static_cast<std::uint64_t>(setting.step))
@@ -141,6 +161,7 @@ Var<T> Stid<T>::run(Tape<T>& tape, const Setting& setting, Index l, const Var<T>
   const rossby::Block<T> block(tape, layer.name);
   block.reads(z);
   block.trains(&layer.hidden.weight, &layer.hidden.bias, &layer.output.weight, &layer.output.bias);
+  if (options_.rank > 0 && options_.deep) block.trains(&low_rank_u_, &low_rank_v_);
   // Forecasts need no more than what a layer hands on either.
   if (options_.recompute == Recompute::none && tape.recording())
     return block.hands_on(compute(tape, setting, l, z));

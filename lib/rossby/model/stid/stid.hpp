@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "rossby/autograd/diffusion.hpp"
 #include "rossby/autograd/relation_bank.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/model/embeddings.hpp"
@@ -22,7 +23,8 @@ struct StidOptions {
   double dropout = 0.15;   // inside the layers
   std::uint64_t seed = 1;  // of dropout
   Index rank = 0;          // of a learned relation between all nodes; 0: there is none
-  Index nodes = 0;         // of all ranks, if there is one
+  Index nodes = 0;         // of all ranks, if there are relations
+  bool deep = false;       // residual layers read the relations; false: the inputs' embedding does
   Recompute recompute = Recompute::none;
 };
 
@@ -42,19 +44,24 @@ struct StidOptions {
 /// A x_i becomes A x_i + B Σ_j (u_i · v_j) x_j / n, with u and v (n, k). Each micro-batch sums
 /// k·inputs·channels values a window over the ranks with its rows, forward, and k·width backward.
 ///
+/// `deep` relations are read by the residual layers, and a graph can be one of them. U_l z_i becomes U_l z_i
+/// + Σ_s U_{l,s} Σ_j S_s[i, j] z_j over the supports S_s of the graph and the learned relation. Each layer
+/// exchanges the ghosts of z, and sums k·D values a window.
+///
 /// Parameters, D the width of z: input_weight (width, inputs·channels), columns of the oldest step first,
 /// input_bias (with a relation: (width, 2·inputs·channels), A then B, and low_rank_u and low_rank_v (n, k),
-/// which lie with the owners of their rows); those of Embeddings; layer<l>_hidden_weight (D, D),
-/// layer<l>_hidden_bias, layer<l>_output_weight (D, D), layer<l>_output_bias; projection_weight
-/// (outputs·features, D), output step slowest, projection_bias. Those without a mention are replicated,
-/// node_embedding is not.
+/// which lie with the owners of their rows); those of Embeddings; layer<l>_hidden_weight (D, D), or with R
+/// deep relations (D, (1 + R)·D), layer<l>_hidden_bias, layer<l>_output_weight (D, D), layer<l>_output_bias;
+/// projection_weight (outputs·features, D), output step slowest, projection_bias. Those without a mention are
+/// replicated, node_embedding is not.
 template <class T>
 class Stid final : public WindowModel<T> {
  public:
   /// `rows`: global rows of the owned ones. `row_blocks` sums over the ranks with the other rows, for a
-  /// learned relation; null without one.
+  /// learned relation; null without one. `graph`: deep relations, with their ghosts' exchange; without a
+  /// block there are none.
   Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows,
-       Reducer* row_blocks = nullptr);
+       Reducer* row_blocks = nullptr, Diffusion<T> graph = {});
 
   [[nodiscard]] std::string_view name() const override { return "stid"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
@@ -74,7 +81,7 @@ class Stid final : public WindowModel<T> {
   struct Layer {
     std::string name;
     Linear hidden, output;
-    Layer(const std::string& place, Index width);
+    Layer(const std::string& place, Index width, Index relations);
   };
   /// What dropout draws from.
   struct Setting {
@@ -83,6 +90,8 @@ class Stid final : public WindowModel<T> {
     std::span<const Index> keys;  // of the windows
   };
 
+  void make_bank(Reducer* row_blocks, Diffusion<T> graph);
+  [[nodiscard]] bool related() const { return !bank_.terms.empty(); }
   [[nodiscard]] Var<T> embed(Tape<T>& tape, const WindowSource<T>& source);
   [[nodiscard]] Var<T> compute(Tape<T>& tape, const Setting& setting, Index layer, const Var<T>& z);
   [[nodiscard]] Var<T> run(Tape<T>& tape, const Setting& setting, Index layer, const Var<T>& z);
@@ -90,11 +99,11 @@ class Stid final : public WindowModel<T> {
 
   StidOptions options_;
   std::vector<Index> rows_;
-  OneRankExchange no_ghosts_;  // sums over all nodes do without
-  RelationBank<T> bank_;       // the learned relation
+  OneRankExchange no_ghosts_;             // sums over all nodes do without
+  Parameter<T> low_rank_u_, low_rank_v_;  // (1, owned, k)
+  RelationBank<T> bank_;
   Embeddings<T> embeddings_;
   Linear input_;
-  Parameter<T> low_rank_u_, low_rank_v_;  // (1, owned, k)
   std::vector<std::unique_ptr<Layer>> layers_;
   Linear projection_;
   std::vector<Parameter<T>*> all_;
