@@ -144,7 +144,7 @@ class Reports(Studies):
         self.assertIn("Abacus 9", notes[0])
         self.assertIn("0.0.1", notes[1])
         self.assertIn(f"\nmixed: {notes[0]}.\n", out)
-        # Extended with another version: its epochs count.
+        # A run extended with another version: only the epochs of that version count.
         for line in lines[-2:]:
             line["place"].update(rossby="0.0.2")
         (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -75,7 +75,7 @@ class ReportFaults(Studies):
 
     def test_epochs_that_count(self):
         folder = self.copy("epochs", "run1")
-        # Of the four epochs after the first, the faster of the middle two.
+        # The median of the four epochs after the first is the faster of the middle two.
         self.steps("epochs/run1", [9, 4, 1, 3, 2])
         self.assertAlmostEqual(self.row("epochs")["step_seconds"], 2)
         # Epochs of two starts do not count: their regions cover only the second start.

@@ -130,7 +130,7 @@ class Scaling(Studies):
         metrics.write_text(lines + json.dumps(dict(last, epoch=7, steps=last["steps"] + 1)) + "\n", encoding="utf-8")
         self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
         metrics.write_text(lines, encoding="utf-8")
-        # A start was cut off before another epoch: the state is that of the start before.
+        # A start was cut off before another epoch: the state belongs to the start before.
         file = pathlib.Path(self.path("again/a/study.json"))
         text = file.read_text(encoding="utf-8")
         for before in (last["steps"], metrics.with_name("checkpoints").joinpath("state.h5").stat().st_mtime_ns):

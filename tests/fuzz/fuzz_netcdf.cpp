@@ -1,6 +1,6 @@
 // A NetCDF file made by statements (netcdf_maker.hpp) → Series, time axis, edges. Further statements:
 //
-//     use NAME...          opens these variables together, after each variable alone
+//     use NAME...          opens these variables together
 //     steps FIRST LAST
 //     earlier INSTANT...   prepends steps of missing values
 //     cut BYTES            removes the last BYTES bytes (classic formats; HDF5's own reader is not tested)

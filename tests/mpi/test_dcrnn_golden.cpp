@@ -6,8 +6,8 @@
 #include "tests/mpi/dcrnn_golden.hpp"
 
 // Every DCRNN file of reference numbers, in double and float, at the rank counts that CTest starts. Row
-// blocks are contiguous or shuffled, with and without recomputed segments. Tolerances and the order of checks
-// are those of the README of the reference numbers.
+// blocks are contiguous or shuffled, with and without recomputed segments. The README of the reference
+// numbers gives the tolerances and the order of checks.
 
 namespace rossby::test {
 namespace {

@@ -31,8 +31,8 @@ void expect_equal(const Training& many, const Training& one) {
     EXPECT_NEAR(many.forecasts[i], one.forecasts[i], 1e-10) << "forecast " << i;
 }
 
-// Stages of two encoder and two decoder layers: split by layer, encoder and decoder apart, the encoder's
-// layers on one stage, a stage in the middle, one layer a stage, and back and forth.
+// Stages of two encoder and two decoder layers: split by layer, encoder and decoder apart, one of them on one
+// stage and the other on two, one layer a stage, and back and forth.
 const std::vector<std::vector<int>> dcrnn_stages{{0, 1, 0, 1}, {0, 0, 1, 1}, {0, 0, 1, 2},
                                                  {0, 1, 2, 2}, {0, 1, 2, 3}, {1, 0, 0, 1}};
 // Stages of four layers.

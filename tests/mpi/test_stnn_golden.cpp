@@ -4,8 +4,8 @@
 #include "tests/mpi/stnn_golden.hpp"
 
 // Every STNN file of reference numbers, in double and float, at the rank counts that CTest starts. Storage is
-// sparse or dense, row blocks are contiguous or shuffled. Tolerances are those of the README of the reference
-// numbers.
+// sparse or dense, row blocks are contiguous or shuffled. The README of the reference numbers gives the
+// tolerances.
 
 namespace rossby::test {
 namespace {
