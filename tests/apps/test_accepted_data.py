@@ -79,7 +79,8 @@ class Accepted(Runs):
         self.forecasts_are_the_same(self.trained("gru", *WINDOWS, *ANOMALIES))
 
     def test_offsets_that_are_subtracted(self):
-        """Each node's first value is subtracted before float32. The new file may lack or change it."""
+        """Each node's first value is subtracted before float32; the new file may lack or change this
+        value."""
         self.netcdf("high.nc", changed(offset=4e8, kind="double"))
         self.netcdf("high_cut.nc", changed(offset=4e8, kind="double", first=7, corrected=((8, 0, "3.9e8"),)))
         run = self.trained("high", *WINDOWS, "data.file=high.nc")

@@ -55,7 +55,7 @@ class ReportFaults(Studies):
         return {entry["run"]: entry["reason"] for entry in found["left_out"]}
 
     def test_a_first_epoch_alone(self):
-        """A first epoch touches memory for the first time. It does not count beside longer runs."""
+        """A first epoch touches memory for the first time, and does not count beside longer runs."""
         folder = self.copy("first")
         shutil.copytree(self.path("short"), folder / "short")
         report = self.report("first", "rest")[1]

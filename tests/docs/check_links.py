@@ -24,7 +24,7 @@ ENTRIES = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 
 
 def generated() -> set[pathlib.Path]:
-    """Returns the pages that jobscripts/local/docs.sh generates. They are not in the tree."""
+    """Returns the pages that jobscripts/local/docs.sh generates outside the tree."""
     make = pages.ROOT / "docs/reference/make.py"
     listed = subprocess.run([sys.executable, "-B", make, "--list"], check=True, capture_output=True, text=True).stdout
     return {pages.ROOT / "docs" / name for name in listed.split()}

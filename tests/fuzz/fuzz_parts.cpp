@@ -1,7 +1,6 @@
 // A series in several files, and the entries that name them:
 //
-//     file NAME            statements that follow make this NetCDF file (netcdf_maker.hpp), up to the next
-//     file
+//     file NAME            begins a NetCDF file, which the next statements make (netcdf_maker.hpp)
 //     text NAME LINE       a line of a text file; @ stands for the folder of all files and a slash
 //     entry NAME...        entries of data.file, below that folder
 //     use NAME...          variables

@@ -1,4 +1,4 @@
-// Runs a fuzz target once for each given file, or each file of each given folder. It replaces libFuzzer's own
+// Runs a fuzz target once for each given file, or each file of each given folder. Replaces libFuzzer's own
 // driver with -runs=0 in builds without libFuzzer.
 #include <algorithm>
 #include <cstdint>

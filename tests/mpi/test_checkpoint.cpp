@@ -16,7 +16,7 @@
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 
-// A training that stops after k steps continues from its checkpoint in new objects. It ends with the same
+// A training that stops after k steps continues from its checkpoint in new objects, and ends with the same
 // bits as an uninterrupted training. This holds at every k, also inside epochs, and for every way of
 // deferring updates. At another rank count the results are equal up to summation order.
 

@@ -246,7 +246,7 @@ TEST_F(Runs, ACheckOfOpsNamesOpBlockRankAndRow) {
   const Config diverges = config(stnn, sets);
   const std::string message =
       message_of([&] { train(half_, diverges, options("diverges" + std::to_string(half()))); });
-  // The instruction set decides which op overflows first. It may concern a parameter that all rows share.
+  // The instruction set decides which op overflows first: it may be one of a parameter that all rows share.
   const std::regex expected(
       "what an op computes is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
       "not finite at (global row \\d+, column \\d+, channel \\d+|number \\d+ of it)");

@@ -19,7 +19,7 @@ inline std::string folder(const char* variable, const std::string& otherwise) {
   return std::filesystem::is_directory(path) ? path : std::string{};
 }
 
-/// A minimal NetCDF reader that reads whole variables as double. It is independent of the reader under test.
+/// A minimal NetCDF reader that reads whole variables as double, independent of the reader under test.
 class NetcdfFile {
  public:
   explicit NetcdfFile(const std::string& path) { check(nc_open(path.c_str(), NC_NOWRITE, &id_), path); }

@@ -26,8 +26,8 @@ struct Places {
   }
 };
 
-/// Central angle by the haversine formula in extended precision, rounded to 1e-8 rad (6 cm on Earth). It is
-/// independent of the formula of the builder, and has ties on regular grids.
+/// Central angle by the haversine formula in extended precision, rounded to 1e-8 rad (6 cm on Earth). The
+/// builder uses another formula. Regular grids have ties here.
 Index angle(const Places& at, std::size_t i, std::size_t j) {
   constexpr long double degree = std::numbers::pi_v<long double> / 180;
   const long double lat = (at.latitude[j] - at.latitude[i]) * degree / 2;

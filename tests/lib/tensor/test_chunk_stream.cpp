@@ -188,7 +188,7 @@ TEST(ChunkStream, LeavesNoFileBehind) {
   std::filesystem::remove(mine);
 }
 
-// Chunks on a device. Computation is enqueued, as kernels are. It sees the right values, however far one
+// Chunks on a device. Computation is enqueued, as kernels are, and sees the right values, however far one
 // queue runs ahead of the others.
 
 using Queue = DeviceDriver::Queue;
