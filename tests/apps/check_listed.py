@@ -1,4 +1,4 @@
-"""Every test of this folder is run by an entry of CMakeLists.txt: check_listed.py."""
+"""Checks that an entry of CMakeLists.txt runs every test of this folder. Usage: check_listed.py"""
 
 import ast
 import pathlib

@@ -1,4 +1,4 @@
-"""What the tests of plans have in common: two trainings, and a machine measured for a moment."""
+"""Shared by the tests of plans: two trainings, and a machine with a short measurement."""
 
 from sensors import RingRuns
 from test_device import STNN

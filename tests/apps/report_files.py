@@ -1,4 +1,4 @@
-"""What the tests of reports share."""
+"""Shared by the tests of reports."""
 
 import html
 import importlib.util

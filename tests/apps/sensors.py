@@ -1,4 +1,4 @@
-"""A small series of sensors with edges, and what tests do that spoil it."""
+"""A small series of sensors with edges, and helpers that damage it."""
 
 import json
 import os

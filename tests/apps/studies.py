@@ -1,4 +1,4 @@
-"""What the tests of scaling studies share: a study of tiny runs, and figures of runs from their metrics alone."""
+"""Shared by the tests of scaling studies: a study of tiny runs, and figures from the metrics of runs."""
 
 import json
 import pathlib

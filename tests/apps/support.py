@@ -1,7 +1,7 @@
-"""What the tests of the program share. Python's standard library only.
+"""Shared by the tests of the program. Uses only Python's standard library.
 
-A test file is started as  test_x.py ROSSBY MPIEXEC [unittest arguments]  and ends with support.main(). Exit code 77
-says that every test was skipped.
+Start a test file with  test_x.py ROSSBY MPIEXEC [unittest arguments]; it ends with support.main(). Exit code
+77 means that every test was skipped.
 """
 
 import contextlib

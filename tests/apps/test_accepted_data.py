@@ -1,4 +1,4 @@
-"""evaluate and forecast with --accept-changed-data: corrected values, archives that roll on, and what is said of them."""
+"""evaluate and forecast with --accept-changed-data: corrected values, rolling archives, and messages."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Asynchronous trainings of forecasters of windows: every grid, left and resumed, killed, hung, diverged, repeated."""
+"""Asynchronous trainings of window models on every grid: stopped, resumed, killed, hung, diverged,
+replayed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Bad data and settings: all ranks end in time, one line says what is wrong and what would be right."""
+"""Bad data and settings: all ranks end in time, and one line says what is wrong and how to correct it."""
 
 import json
 import os

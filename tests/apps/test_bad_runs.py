@@ -1,4 +1,5 @@
-"""Runs that cannot go on: run directories, damaged states, one failing rank, full disks. Nothing half-written stays."""
+"""Runs that cannot continue: run directories, damaged states, a failing rank, full disks. No partial file
+stays."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The command line: help, version, configuration, and what is said of a wrong one."""
+"""The command line: help, version, configuration, and messages about wrong arguments."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Averages as ensembles, with their members dressed with residuals, and evaluations that are killed."""
+"""Averages as ensembles: members dressed with residuals, and killed evaluations."""
 
 import os
 import signal

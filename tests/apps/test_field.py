@@ -1,6 +1,6 @@
-"""Files and machines as people have them: what was reported in public, tried on the program from end to end.
+"""Files and machines as people have them: problems reported in public, tried on the program from end to end.
 
-Cases named after a folder read ../shared/field (ROSSBY_FIELD) and are skipped where it is absent."""
+Cases named after a folder read ../shared/field (ROSSBY_FIELD) and are skipped if it is absent."""
 
 import contextlib
 import fcntl

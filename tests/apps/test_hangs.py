@@ -1,4 +1,5 @@
-"""Ranks that hang, are killed or run out of memory: the job ends in time, with one line, and leaves no process behind."""
+"""Ranks that hang, are killed or run out of memory: the job ends in time with one line and no process
+stays."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Inputs besides the target as users give them: past ones, ones that are known ahead, static ones of nodes."""
+"""Inputs besides the target as users give them: past inputs, inputs known ahead, static inputs of nodes."""
 
 import json
 import re

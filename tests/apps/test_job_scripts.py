@@ -1,4 +1,4 @@
-"""The job scripts of jobscripts/slurm without Slurm: what they would run, and what they refuse."""
+"""The job scripts of jobscripts/slurm without Slurm: the commands that they would run, and the errors."""
 
 import os
 import pathlib

@@ -1,4 +1,5 @@
-"""Trained models and data that went on, moved or changed; runs of others; what the start of a training says of its data."""
+"""Trained models on extended, moved or changed data; runs of other users; reports of a training on its
+data."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Series in many files: the same training as from the one file, the list that a run keeps, and what goes wrong."""
+"""Series in many files: the same training as from one file, the list that a run keeps, and errors."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Trainings in stages and in micro-batches, as their users start them."""
+"""Trainings in stages and in micro-batches, as users start them."""
 
 import json
 import os

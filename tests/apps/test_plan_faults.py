@@ -1,4 +1,4 @@
-"""rossby plan and rossby calibrate where something is missing: measurements on some ranks, pairs, places for files."""
+"""rossby plan and rossby calibrate without some measurements, pairs, or places for files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What plans measure when a machine's file lacks it: what is measured, said, kept, and left alone."""
+"""Measurements of a plan if the machine file lacks them: which are made, reported, kept, and not touched."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The memory of a rank that a plan tells, held against trainings."""
+"""Compares the predicted memory of a rank with trainings."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Products of operands rounded to bf16 on CPUs: every forecaster of windows, ranks, what is kept in checkpoints, plans."""
+"""Products with operands rounded to bf16 on CPUs: every window model, ranks, checkpoint contents, plans."""
 
 import json
 

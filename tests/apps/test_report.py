@@ -1,4 +1,4 @@
-"""rossby report scaling: tables and plots of runs that were trained by hand, and bad input of it and of jobscripts/scaling."""
+"""rossby report scaling: tables and plots of runs trained by hand; bad input, also of jobscripts/scaling."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""rossby report scaling: runs that count for nothing, folders that nobody can read, plots that fail, output that is lost."""
+"""rossby report scaling: runs that do not count, unreadable folders, failing plots, lost output."""
 
 import json
 import os

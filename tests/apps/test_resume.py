@@ -1,4 +1,5 @@
-"""Trainings that are left and go on: signals, time limits, damaged checkpoints, other data and settings, full disks."""
+"""Trainings that stop and continue: signals, time limits, damaged checkpoints, changed settings, full
+disks."""
 
 import json
 import os

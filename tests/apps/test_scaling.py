@@ -1,4 +1,4 @@
-"""jobscripts/scaling: studies of tiny runs, what is left of them when they are started again, and their tables."""
+"""jobscripts/scaling: studies of tiny runs, studies that are started again, and their tables."""
 
 import json
 import os

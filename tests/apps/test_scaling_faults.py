@@ -1,4 +1,5 @@
-"""jobscripts/scaling where something goes wrong: other settings, moved studies, signals, full disks, a Slurm that is silent."""
+"""jobscripts/scaling on failures: other settings, moved studies, signals, full disks, a Slurm without
+answers."""
 
 import fcntl
 import json

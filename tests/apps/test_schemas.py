@@ -1,4 +1,4 @@
-"""Holds the JSON files of a run against apps/schemas."""
+"""Checks the JSON files of a run against apps/schemas."""
 
 import copy
 import json

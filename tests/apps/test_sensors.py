@@ -1,4 +1,4 @@
-"""What sensor data needs: horizons as times, null values, graphs, the ridge VAR of many steps."""
+"""Features for sensor data: horizons as times, null values, graphs, the ridge VAR of many steps."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""rossby graph: what steps compute, of every model, on several ranks; as text, JSON, DOT and SVG."""
+"""rossby graph: the step of every model, on several ranks, as text, JSON, DOT and SVG."""
 
 import json
 import os

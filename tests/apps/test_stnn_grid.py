@@ -1,4 +1,4 @@
-"""STNN on a process grid as its users start it: the same losses, resuming, moving to another grid, bad input."""
+"""STNN on a process grid as users start it: the same losses, resuming, moving to another grid, bad input."""
 
 import support
 from sensors import Runs, sensors

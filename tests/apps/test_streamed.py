@@ -1,4 +1,4 @@
-"""A dense learned relation that streams from files: the bits of one in memory, in less memory."""
+"""A dense learned relation that streams from files: the same bits as in memory, with less memory."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Forecasters of windows on time groups and row blocks: left, killed, damaged and diverging trainings, bad input."""
+"""Window models on time groups and row blocks: stopped, killed, damaged, diverging trainings; bad input."""
 
 import json
 import os

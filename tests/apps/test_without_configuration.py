@@ -1,4 +1,4 @@
-"""A series that is trained without a configuration: settings that suit it, its run directory, and bad input."""
+"""A series trained without a configuration: settings that suit it, its run directory, and bad input."""
 
 import os
 import re

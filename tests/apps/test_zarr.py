@@ -1,4 +1,4 @@
-"""Series in Zarr stores: those that xarray and zarr write, Anemoi's layout, many stores, and trainings from them."""
+"""Series in Zarr stores: as xarray and zarr write them, Anemoi's layout, several stores, and trainings."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""Kills a random rank of a training with SIGKILL at a random moment, again and again, also while checkpoints are
-written. Each start after that has to go on by itself, no checkpoint may ever be unreadable, and a run that gets to its
-end has to end with the bits of one that was never killed.
+"""Kills a random rank of a training with SIGKILL at a random moment, again and again, also while checkpoints
+are written. Each later start must continue by itself, no checkpoint may ever be unreadable, and a finished
+run must have the same bits as a run that was never killed.
 
 torture.py ROSSBY MPIEXEC [KILLS [SEED]]      20 kills by default; ends with a summary and exit code 0 or 1
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Commands and settings that the pages show exist in the program.
+"""Checks that commands and settings on the pages exist in the program.
 
 usage: check_commands.py ROSSBY [PAGE...]      default: all pages of the tree
 
-Blocks of sh: options of rossby are those of --help, keys of --set those of `rossby config`, and scripts that are named
-are there. Blocks of toml with sections of a configuration are read by `rossby config`, blocks of python are compiled.
-Nothing is trained: what a page says step by step is run by run_pages.py. Pages that it does not run are listed in
-not_run.toml with the reason.
+In blocks of sh, options of rossby must be in --help, keys of --set in `rossby config`, and named scripts must
+exist. `rossby config` reads blocks of toml with sections of a configuration. Blocks of python are compiled.
+Nothing is trained: run_pages.py runs the pages that show a procedure step by step. not_run.toml lists all
+other pages with the reason.
 """
 
 import functools

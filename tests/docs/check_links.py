@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Links of the documentation lead somewhere.
+"""Checks that links of the documentation lead somewhere.
 
-usage: check_links.py              links, pictures and anchors of all Markdown pages of the tree, and pages that none leads to
-       check_links.py SITE         links and anchors of the HTML files below SITE, as jobscripts/local/docs.sh builds them
+usage: check_links.py         links, pictures and anchors of all Markdown pages, and unreachable pages
+       check_links.py SITE    links and anchors of HTML files below SITE, built by jobscripts/local/docs.sh
 
-Prints a line for each fault; exit code 1 if there is one. Addresses of other hosts are not looked at.
+Prints a line for each fault; exit code 1 if there is one. Does not check addresses of other hosts.
 """
 
 import html.parser

@@ -1,4 +1,4 @@
-"""What the tests of the documentation share: pages as blocks, links and anchors. Python's standard library only."""
+"""Shared by the tests of the documentation: pages as blocks, links and anchors. Standard library only."""
 
 import dataclasses
 import os

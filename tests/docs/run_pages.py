@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Runs the commands of pages, in their order, and holds what they print against what the page shows.
+"""Runs the commands of pages in order and compares their output with the output on the page.
 
 usage: run_pages.py [--write] ROSSBY MPIEXEC PAGE...
 
-A page takes part if it has the line  <!-- test: run -->  or  <!-- test: run with levels -->  (the series, the graph and
-a short run of the sensor tutorial are there already) or  <!-- test: run with data FILE -->  (a file of the folder
-ROSSBY_DATA is there; without it the page is passed over). Blocks of sh are run by bash in an empty folder; a block with a
-title is written to a file of that name first. A block of text behind commands is what they print: each of its lines has
-to be printed, in this order, with any numbers; "…" stands for any lines, or any words of a line. --write puts the numbers of this run in. A block
-that needs matplotlib is passed over where it is missing. Exit code 77: Python has no xarray, so nothing was run.
+A page takes part if it has one of these lines:
+
+    <!-- test: run -->
+    <!-- test: run with levels -->     with the series, the graph and a short run of the sensor tutorial
+    <!-- test: run with data FILE -->  with a file of ROSSBY_DATA; the page is skipped without it
+
+bash runs blocks of sh in an empty folder. A block with a title is first written to a file of that name. A
+block of text after commands is their expected output. Each of its lines must be printed, in this order, with
+any numbers; "…" stands for any lines, or any words of a line. --write inserts the numbers of this run. A
+block that needs matplotlib is skipped if it is missing. Exit code 77: Python has no xarray, so nothing was
+run.
 """
 
 import importlib.util

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the target netcdf_classic: small files of the three classic formats, and one cut short.
+"""Writes the seeds of the target netcdf_classic: small files of the three classic formats, and a truncated
+one.
 
 make_classic_seeds.py FOLDER
 """
