@@ -1,7 +1,12 @@
 """Files of hindcasts and maps of scores, and scores by weights, times and regions: what NumPy makes of the same
 forecasts."""
 
+import contextlib
 import os
+import shutil
+import signal
+import struct
+import time
 import unittest
 import warnings
 
@@ -180,6 +185,58 @@ class Grid(GridFiles):
                 compare = numpy.testing.assert_array_equal if ranks == 2 or plain[name].dtype.kind != "f" else (
                     lambda a, b: numpy.testing.assert_allclose(a, b, rtol=1e-5))
                 compare(plain[name].values, deflated[name].values)
+
+    def killed(self, file):
+        """A killed evaluation: what it has left, the kept file and how far it got."""
+        progress = self.path(file + ".progress")
+        for _ in range(20):
+            process = self.launch(self.command(2, ["evaluate", "run", "-o", "killed.json", "--hindcasts", file]))
+            while process.poll() is None and not os.path.exists(progress):
+                time.sleep(0.001)
+            ranks = list(self.ranks(process).values())
+            for pid in ranks:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+            if os.path.exists(progress):
+                with open(progress, encoding="utf-8") as text:
+                    return text.read().splitlines()
+        raise AssertionError("20 evaluations ended before they were killed")
+
+    def test_what_a_killed_evaluation_has_written_is_kept(self):
+        found, _ = self.evaluated(2, "--hindcasts", "whole.nc")
+        whole = self.dataset("whole.nc")
+        identity, part, numbers = self.killed("h.nc")
+        bytes_, steps, first, *others = numbers.split()
+        self.assertEqual(int(steps), whole.sizes["init_time"])
+        shutil.copy(self.path(part), self.path("part.kept"))
+        leave = lambda text: (shutil.copy(self.path("part.kept"), self.path(part)), self.write("h.nc.progress", text))
+        for ranks, kept in [(1, int(steps)), (2, 5), (3, 7)]:
+            leave(f"{identity}\n{part}\n{bytes_} {kept} {first} {' '.join(others)}\n")
+            again, out = self.evaluated(ranks, "--hindcasts", "h.nc")
+            self.assertIn(f"h.nc: goes on behind {kept} of {steps} origins", out)
+            self.assertFalse(os.path.exists(self.path("h.nc.progress")) or os.path.exists(self.path(part)))
+            data = self.dataset("h.nc")
+            for name in whole.variables:
+                if whole[name].dtype.kind == "f":
+                    numpy.testing.assert_allclose(data[name].values, whole[name].values, rtol=2e-4, atol=1e-5, err_msg=name)
+            for a, b in zip(found["horizons"], again["horizons"]):
+                for name, rmse in a["rmse"].items():
+                    self.assertAlmostEqual(rmse, b["rmse"][name], delta=1e-5 * rmse)
+        # The kept values are those of the file.
+        leave(f"{identity}\n{part}\n{bytes_} 5 {first} {' '.join(others)}\n")
+        with open(self.path(part), "r+b") as file:
+            file.seek(int(first))
+            file.write(struct.pack("<f", 1234))
+        self.evaluated(2, "--hindcasts", "h.nc")
+        self.assertEqual(self.dataset("h.nc").sst.values.flat[0], 1234)
+        # Begun anew: other settings, a file that was cut, text that says nothing, a deflated file.
+        for text, options in [(None, ("--set", "split.test=12")), (f"{identity}\n{part}\n{int(bytes_) + 1} 5 {first}\n", ()),
+                              ("nonsense", ()), (f"{identity}\n../{part}\n{numbers}\n", ()), (None, ("--deflate", "1"))]:
+            leave(text or f"{identity}\n{part}\n{numbers}\n")
+            _, out = self.evaluated(2, "--hindcasts", "h.nc", *options)
+            self.assertNotIn("goes on behind", out)
+            self.assertFalse(os.path.exists(self.path(part)))
 
     def test_weights_times_and_regions(self):
         self.trained()

@@ -10,6 +10,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
@@ -21,7 +22,34 @@
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
+namespace detail {
+
+/// How far a file has got whose process may be killed: beside it, as text.
+struct FieldProgress {
+  std::string identity, file;  // name of the temporary one, without its folder
+  std::uint64_t bytes = 0;     // of that file
+  Index steps = 0;             // of the outer axis, that are complete
+  std::vector<std::uint64_t> offsets;
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("{}\n{}\n{} {} {}\n", identity, file, bytes, steps, fmt::join(offsets, " "));
+  }
+  static FieldProgress read(const std::string& path) {
+    FieldProgress progress;
+    std::ifstream file(path);
+    std::getline(file, progress.identity);
+    std::getline(file, progress.file);
+    file >> progress.bytes >> progress.steps;
+    for (std::uint64_t offset = 0; file >> offset;) progress.offsets.push_back(offset);
+    return progress;
+  }
+};
+
+}  // namespace detail
+
 namespace {
+
+using detail::FieldProgress;
 
 constexpr float missing_value = std::numeric_limits<float>::quiet_NaN();
 
@@ -35,20 +63,24 @@ bool runs(int process) {
   return name_end == std::string::npos || stat.compare(name_end + 2, 1, "Z") != 0;
 }
 
+/// The process that a temporary name of a file holds (temporary_name); 0: it is none.
+int process_of(const std::string& name, const std::string& file) {
+  const std::string start = file + ".", end = ".part";
+  if (!name.starts_with(start) || !name.ends_with(end) || name.size() <= start.size() + end.size()) return 0;
+  const std::string process = name.substr(start.size(), name.size() - start.size() - end.size());
+  if (process.size() > 9 || process.find_first_not_of("0123456789") != std::string::npos) return 0;
+  return std::stoi(process);
+}
+
 /// Removes what processes of this machine that were killed have left of earlier files of this name
 /// (temporary_name): it may be large.
 void remove_leftovers(const std::string& path) {
   const std::filesystem::path file(path);
-  const std::string start = file.filename().string() + ".", end = ".part";
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(start) || !name.ends_with(end) || name.size() <= start.size() + end.size())
-      continue;
-    const std::string process = name.substr(start.size(), name.size() - start.size() - end.size());
-    if (process.size() > 9 || process.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (!runs(std::stoi(process))) std::filesystem::remove(entry.path(), code);
+    const int process = process_of(entry.path().filename().string(), file.filename().string());
+    if (process != 0 && !runs(process)) std::filesystem::remove(entry.path(), code);
   }
 }
 
@@ -57,12 +89,13 @@ void remove_leftovers(const std::string& path) {
 class FieldFile::Impl {
  public:
   Impl(const Communicator& comm, std::string path, const Domain& domain, FieldLayout layout,
-       std::vector<Index> centered)
+       std::vector<Index> centered, KeptFields keeps)
       : comm_(comm),
         path_(std::move(path)),
         domain_(domain),
         layout_(std::move(layout)),
         centered_(std::move(centered)),
+        keeps_(std::move(keeps)),
         rows_(comm, domain.partition, blocks()),
         first_node_(first_node_of(comm.rank())),
         nodes_(first_node_of(comm.rank() + 1) - first_node_) {
@@ -70,8 +103,11 @@ class FieldFile::Impl {
       place_.push_back(domain.file_node[static_cast<std::size_t>(rows_.begin() + b)] - first_node_);
     pending_.resize(layout_.space.variables.size() * static_cast<std::size_t>(layout_.inner()));
     batch_ = batch();
+    if (layout_.deflate > 0 || keeps_.identity.empty()) keeps_ = {};
     try {
       create();
+      for (const Index field : keeps_.fields)
+        for (Index inner = 0; inner < layout_.inner(); ++inner) pending(field, inner).first = progress_.steps;
     } catch (...) {
       withdraw();
       throw;
@@ -84,6 +120,8 @@ class FieldFile::Impl {
   template <class T>
   void put(Index field, Index inner, Index outer, NodeView<const T> values);
   void finish(const std::vector<std::pair<std::string, std::string>>& attributes);
+  [[nodiscard]] Index kept() const { return kept_; }
+  [[nodiscard]] std::vector<float> read(Index field, Index inner, Index outer) const;
 
  private:
   /// Steps of the outer axis, from `first` on, that wait until they are `batch_`.
@@ -126,10 +164,15 @@ class FieldFile::Impl {
     return RowPartition::from_owners(owners, comm_.size());
   }
   void create();
+  bool take_up();
+  void note_progress();
+  [[nodiscard]] std::string progress_path() const { return path_ + ".progress"; }
   void withdraw() {
     datasets_.clear();
     (void)file_.close();
-    if (named_ && comm_.rank() == 0) ::unlink(temporary_.c_str());
+    if (!named_ || comm_.rank() != 0) return;
+    ::unlink(temporary_.c_str());
+    if (!keeps_.identity.empty()) ::unlink(progress_path().c_str());
   }
   void flush(Index field, Index inner);
   template <class V>
@@ -152,27 +195,104 @@ class FieldFile::Impl {
   const Domain& domain_;
   FieldLayout layout_;
   std::vector<Index> centered_;
+  KeptFields keeps_;
+  detail::FieldProgress progress_;
+  Index kept_ = 0;
   RowRedistribution rows_;
-  Index first_node_, nodes_;            // of the file, that this rank writes
-  std::vector<Index> place_;            // of each block row among these
-  std::vector<std::uint64_t> offsets_;  // of the fields, if they are not compressed
-  std::vector<Pending> pending_;        // (fields, inner)
-  Index batch_ = 1;                     // steps of the outer axis that are written at once
-  bool named_ = false;                  // the temporary file
+  Index first_node_, nodes_;      // of the file, that this rank writes
+  std::vector<Index> place_;      // of each block row among these
+  std::vector<Pending> pending_;  // (fields, inner)
+  Index batch_ = 1;               // steps of the outer axis that are written at once
+  bool named_ = false;            // the temporary file
   std::unique_ptr<state::RawFile> raw_;
   Hdf5File file_;                      // compressed: rank 0's
   std::vector<Hdf5Dataset> datasets_;  // likewise
 };
+
+/// Rank 0: whether a killed process has left a file of the same identity, which gets this process's name.
+bool FieldFile::Impl::take_up() {
+  if (keeps_.identity.empty()) return false;
+  FieldProgress left = FieldProgress::read(progress_path());
+  const std::filesystem::path old = std::filesystem::path(path_).parent_path() / left.file;
+  const int process = process_of(left.file, std::filesystem::path(path_).filename().string());
+  std::error_code code;
+  if (left.identity != keeps_.identity || left.steps < 1 || left.steps > layout_.outer() || process == 0 ||
+      runs(process) || left.offsets.size() != layout_.space.variables.size() ||
+      std::filesystem::file_size(old, code) != left.bytes || code)
+    return false;
+  std::filesystem::rename(old, temporary_, code);
+  if (code) return false;
+  progress_ = std::move(left);
+  progress_.file = std::filesystem::path(temporary_).filename().string();
+  atomic_write(progress_path(), progress_.text());
+  return true;
+}
+
+/// After kept fields have got further: what lies behind the new mark is on the disk before it is marked.
+void FieldFile::Impl::note_progress() {
+  Index steps = layout_.outer();
+  for (const Index field : keeps_.fields)
+    for (Index inner = 0; inner < layout_.inner(); ++inner)
+      steps = std::min(steps, pending(field, inner).first);
+  if (steps <= progress_.steps) return;
+  progress_.steps = steps;
+  agree(comm_, [&] { raw_->sync(); });
+  agree(comm_, [&] {
+    if (comm_.rank() == 0) atomic_write(progress_path(), progress_.text());
+  });
+}
+
+std::vector<float> FieldFile::Impl::read(Index field, Index inner, Index outer) const {
+  require(outer < kept_ && inner < layout_.inner(), "values that an earlier process has put");
+  const Index m = features(field), whole = layout_.space.nodes * m, plane = nodes_ * m;
+  const std::size_t width = layout_.space.wide ? sizeof(double) : sizeof(float);
+  std::vector<char> bytes(static_cast<std::size_t>(plane) * width);
+  agree(comm_, [&] {
+    std::ifstream file(temporary_, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(
+        progress_.offsets[static_cast<std::size_t>(field)] +
+        static_cast<std::uint64_t>((outer * layout_.inner() + inner) * whole + first_node_ * m) * width));
+    if (!bytes.empty() && !file.read(bytes.data(), std::ssize(bytes)))
+      user_error("{}: cannot read the part that an earlier process has written. Remove {}", path_,
+                 temporary_);
+  });
+  const Index first = centered_[static_cast<std::size_t>(field)];
+  std::vector<float> block, local(static_cast<std::size_t>(rows_.owned() * m));
+  for (std::size_t b = 0; b < place_.size(); ++b)
+    for (Index f = 0; f < m; ++f) {
+      const std::size_t at = static_cast<std::size_t>(place_[b] * m + f) * width;
+      if (width == sizeof(float)) {
+        std::memcpy(&block.emplace_back(), bytes.data() + at, width);
+        continue;
+      }
+      double value = 0;
+      std::memcpy(&value, bytes.data() + at, width);
+      if (first >= 0 && !domain_.centers.empty())
+        value -= domain_.centers[static_cast<std::size_t>(
+            (rows_.begin() + static_cast<Index>(b)) * domain_.info.features + first + f)];
+      block.push_back(static_cast<float>(value));
+    }
+  rows_.from_blocks(reinterpret_cast<const std::byte*>(block.data()), 1,
+                    m * static_cast<Index>(sizeof(float)), reinterpret_cast<std::byte*>(local.data()));
+  return local;
+}
 
 void FieldFile::Impl::create() {
   const QuietHdf5 quiet;
   const bool first = comm_.rank() == 0;
   temporary_ = broadcast(comm_, first ? temporary_name(path_) : "");
   named_ = true;
-  offsets_.resize(layout_.space.variables.size());
+  progress_.offsets.resize(layout_.space.variables.size());
   agree(comm_, [&] {
     if (!first) return;
+    const bool goes_on = take_up();
     remove_leftovers(path_);
+    if (goes_on) return;
+    if (process_of(FieldProgress::read(progress_path()).file,
+                   std::filesystem::path(path_).filename().string()) != 0)
+      ::unlink(progress_path().c_str());
+    progress_.identity = keeps_.identity;
+    progress_.file = std::filesystem::path(temporary_).filename().string();
     layout_ = create_field_file(temporary_, path_, layout_);
     file_ = state::open_file_to_write(temporary_);
     for (const SeriesVariable& field : layout_.space.variables)
@@ -181,13 +301,14 @@ void FieldFile::Impl::create() {
       if (!dataset.valid()) user_error("{}: HDF5 cannot open what it has just made", path_);
     if (layout_.deflate > 0) return;
     for (std::size_t k = 0; k < datasets_.size(); ++k) {
-      offsets_[k] = H5Dget_offset(datasets_[k]);
-      if (offsets_[k] == HADDR_UNDEF) bug("HDF5 has given each field its place");
+      progress_.offsets[k] = H5Dget_offset(datasets_[k]);
+      if (progress_.offsets[k] == HADDR_UNDEF) bug("HDF5 has given each field its place");
     }
     datasets_.clear();
     if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
     try {
-      state::reserve(temporary_, std::filesystem::file_size(temporary_));
+      progress_.bytes = std::filesystem::file_size(temporary_);
+      state::reserve(temporary_, progress_.bytes);
     } catch (const UserError& error) {
       user_error("{}: cannot write this file: {}", path_, error.what());
     }
@@ -195,8 +316,11 @@ void FieldFile::Impl::create() {
   if (layout_.deflate > 0) return;
   {
     const Wait wait(comm_, "places in a file of fields (broadcast)");
-    MPI_Bcast(offsets_.data(), static_cast<int>(offsets_.size()), MPI_UINT64_T, 0, comm_.handle());
+    MPI_Bcast(progress_.offsets.data(), static_cast<int>(progress_.offsets.size()), MPI_UINT64_T, 0,
+              comm_.handle());
+    MPI_Bcast(&progress_.steps, 1, MPI_INT64_T, 0, comm_.handle());
   }
+  kept_ = progress_.steps;
   agree(comm_, [&] { raw_ = std::make_unique<state::RawFile>(temporary_); });
 }
 
@@ -256,6 +380,7 @@ void FieldFile::Impl::flush(Index field, Index inner) {
   waiting.first += waiting.count;
   waiting.count = 0;
   if (last) waiting.values = {};
+  if (std::find(keeps_.fields.begin(), keeps_.fields.end(), field) != keeps_.fields.end()) note_progress();
 }
 
 template <class V>
@@ -273,8 +398,9 @@ void FieldFile::Impl::write(Index field, Index inner, const Pending& pending) {
       for (Index k = 0; k < pending.count; ++k) {
         const Index at =
             ((pending.first + k) * layout_.inner() + inner) * whole + first_node_ * features(field);
-        raw_->write(values + k * plane, static_cast<std::size_t>(plane) * sizeof(V),
-                    offsets_[static_cast<std::size_t>(field)] + static_cast<std::uint64_t>(at) * sizeof(V));
+        raw_->write(
+            values + k * plane, static_cast<std::size_t>(plane) * sizeof(V),
+            progress_.offsets[static_cast<std::size_t>(field)] + static_cast<std::uint64_t>(at) * sizeof(V));
       }
     } catch (const UserError& error) {
       user_error("{}: cannot write this file: {}", path_, error.what());
@@ -342,13 +468,15 @@ void FieldFile::Impl::finish(const std::vector<std::pair<std::string, std::strin
     if (comm_.rank() != 0) return;
     if (!attributes.empty()) add_attributes(temporary_, path_, attributes);
     commit_file(temporary_, path_);
+    if (!keeps_.identity.empty()) ::unlink(progress_path().c_str());
   });
   named_ = false;
 }
 
 FieldFile::FieldFile(const Communicator& comm, const std::string& path, const Domain& domain,
-                     FieldLayout layout, std::vector<Index> centered)
-    : impl_(std::make_unique<Impl>(comm, path, domain, std::move(layout), std::move(centered))) {}
+                     FieldLayout layout, std::vector<Index> centered, KeptFields keeps)
+    : impl_(std::make_unique<Impl>(comm, path, domain, std::move(layout), std::move(centered),
+                                   std::move(keeps))) {}
 FieldFile::~FieldFile() = default;
 
 template <class T>
@@ -357,6 +485,13 @@ void FieldFile::put(Index field, Index inner, Index outer, NodeView<const T> val
 }
 template void FieldFile::put(Index, Index, Index, NodeView<const float>);
 template void FieldFile::put(Index, Index, Index, NodeView<const double>);
+
+Index FieldFile::kept() const {
+  return impl_->kept();
+}
+std::vector<float> FieldFile::read(Index field, Index inner, Index outer) const {
+  return impl_->read(field, inner, outer);
+}
 
 void FieldFile::finish(const std::vector<std::pair<std::string, std::string>>& attributes) {
   impl_->finish(attributes);

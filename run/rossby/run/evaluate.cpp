@@ -138,10 +138,11 @@ void add_reference(const Communicator& comm, Run& run, const TestForecasts& test
 
 /// Where results go.
 struct Destination {
-  std::string directory;  // of the run or the average
-  std::string run;        // the run, or the average's first one
-  std::string path;       // of evaluation.json; rank 0's
-  std::string source;     // who makes the forecasts
+  std::string directory;   // of the run or the average
+  std::string run;         // the run, or the average's first one
+  std::string path;        // of evaluation.json; rank 0's
+  std::string source;      // who makes the forecasts
+  std::string state = {};  // of a run: its file
 };
 
 /// Scores a run, or what looks like one: a ModelRun or an AverageRun. Collective.
@@ -191,9 +192,13 @@ class Scoring {
     if (folder.empty()) folder = ".";
     residuals_ = earlier ? std::move(earlier) : residuals_of(comm_, config_, run_, test_.horizons, folder);
     if (residuals_) in_intervals_.emplace(residuals_->quantiles, test_.horizons, slices_.weights);
-    if (!options_.hindcasts.empty())
-      hindcasts_ = std::make_unique<Hindcasts>(comm_, domain_, file(options_.hindcasts, to), scored(),
-                                               names_.size() > 1);
+    if (!options_.hindcasts.empty()) {
+      ResultFile written = file(options_.hindcasts, to);
+      if (comm_.rank() == 0 && !to.state.empty())
+        written.identity = identity_of_forecasts(config_, to.state, domain_.info, scored());
+      written.identity = broadcast(comm_, std::move(written.identity));
+      hindcasts_ = std::make_unique<Hindcasts>(comm_, domain_, written, scored(), names_.size() > 1);
+    }
     if (!options_.scores.empty()) of_model_ = std::make_unique<NodeMoments>(node_moments());
     Verification verification(std::ssize(names_), test_.horizons, part_features_, slices_, anomalies_from());
     EvaluationReport found = add_up(verification);
@@ -229,7 +234,18 @@ class Scoring {
       if (hindcasts_) hindcasts_->add_forecast(values);
       if (of_model_) of_model_->add(values);
     });
-    in_exchanges(comm_, [&] { run_.add_errors(errors, test_.origins, test_.horizons); });
+    const std::span<const Index> origins(test_.origins);
+    const Index kept = hindcasts_ ? hindcasts_->kept() : 0;
+    if (kept > 0) {
+      hindcasts_->visit_kept([&](Index number, Index horizon, NodeView<const float> x) {
+        errors.add<float>(0, horizon, x, series_, origins.subspan(static_cast<std::size_t>(number), 1));
+      });
+      if (options_.prints && comm_.rank() == 0)
+        fmt::print("{}: goes on behind {} of {} origins, which an evaluation that was killed has written\n",
+                   options_.hindcasts, kept, origins.size());
+    }
+    if (const auto rest = origins.subspan(static_cast<std::size_t>(kept)); !rest.empty())
+      in_exchanges(comm_, [&] { run_.add_errors(errors, rest, test_.horizons); });
     EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
     add_distributions(found);
     add_beside(comm_, run_, test_, beside_, series_,
@@ -385,6 +401,7 @@ Evaluation evaluate_run(const Communicator& comm, const std::string& run, const 
   if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
     fmt::print("{}\n", made->device_remark());
   const ScoredReach reach = reach_of(open.config);
+  to.state = open.state;
   return Scoring(comm, open.config, *made, reach, options)
       .evaluate(to, std::move(earlier), open.epochs, changes);
 }

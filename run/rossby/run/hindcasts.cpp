@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/text_hash.hpp"
 #include "rossby/run/version.hpp"
 #include "rossby/train/evaluation.hpp"
 
@@ -111,7 +113,27 @@ Hindcasts::Hindcasts(const Communicator& comm, const Domain& domain, const Resul
     centered.insert(centered.end(), static_cast<std::size_t>(kinds_), feature);
     feature += variable.features;
   }
-  file_ = std::make_unique<FieldFile>(comm, file.path, domain, std::move(layout), std::move(centered));
+  KeptFields keeps{file.identity, {}};
+  for (Index v = 0; v < std::ssize(domain.info.variables); ++v) keeps.fields.push_back(v * kinds_);
+  file_ = std::make_unique<FieldFile>(comm, file.path, domain, std::move(layout), std::move(centered),
+                                      std::move(keeps));
+}
+
+void Hindcasts::visit_kept(const std::function<void(Index, Index, NodeView<const float>)>& visit) const {
+  const Index rows = std::ssize(domain_.rows), m = domain_.info.features;
+  std::vector<float> values(static_cast<std::size_t>(rows * m));
+  for (Index origin = 0; origin < kept(); ++origin)
+    for (Index h = 0; h < horizons_; ++h) {
+      Index feature = 0, number = 0;
+      for (const SeriesVariable& variable : domain_.info.variables) {
+        const std::vector<float> some = file_->read(number++ * kinds_, h, origin);
+        for (Index i = 0; i < rows; ++i)
+          std::copy_n(some.begin() + i * variable.features, variable.features,
+                      values.begin() + i * m + feature);
+        feature += variable.features;
+      }
+      visit(origin, h + 1, {values.data(), rows, 1, m});
+    }
 }
 
 void Hindcasts::put(Index kind, Index inner, Index outer, NodeView<const float> values) {
@@ -132,6 +154,7 @@ void Hindcasts::add(Index kind, const ScoredValues& values) {
   if (values.first_row + values.rows < values.all_rows) return;
   const Index first = values.steps.front() - values.horizon;
   const auto outer = std::lower_bound(origins_.begin(), origins_.end(), first) - origins_.begin();
+  if (kind == 0 && outer < kept()) return;  // read from the file
   for (Index b = 0; b < columns; ++b)
     require(
         outer + b < std::ssize(origins_) && origins_[static_cast<std::size_t>(outer + b)] + values.horizon ==
@@ -159,6 +182,23 @@ void Hindcasts::finish(const Series& series, const Series& climatology, const st
   std::vector<std::pair<std::string, std::string>> attributes{{"climatology", climatology_name}};
   if (with_baseline_) attributes.emplace_back("baseline", baseline);
   file_->finish(attributes);
+}
+
+std::string identity_of_forecasts(const Config& config, const std::string& state, const SeriesInfo& data,
+                                  const ScoredForecasts& scored) {
+  TextHash hash;
+  hash.add_format("{}\n{}\n", version_text(), config.to_toml());
+  std::vector<std::string> files{state};
+  for (const SeriesPartInfo& part : data.parts) files.push_back(part.path);
+  for (const std::string& file : files) {
+    std::error_code code;
+    const auto bytes = std::filesystem::file_size(file, code);
+    const auto time = std::filesystem::last_write_time(file, code);
+    hash.add_format("{} {} {}\n", file, bytes, time.time_since_epoch().count());
+  }
+  hash.add_list(scored.origins);
+  hash.add_format(" {}", scored.horizons);
+  return fmt::format("{:016x}", hash.value());
 }
 
 void write_score_maps(const Communicator& comm, const Domain& domain, const ResultFile& file,

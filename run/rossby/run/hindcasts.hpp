@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include "rossby/data/series.hpp"
 #include "rossby/io/field_layout.hpp"
 #include "rossby/mpi/field_file.hpp"
+#include "rossby/train/config.hpp"
 #include "rossby/train/verification.hpp"
 
 namespace rossby {
@@ -21,17 +23,24 @@ struct ScoredForecasts {
 /// How a file of results is written.
 struct ResultFile {
   std::string path;
-  std::string source;  // attribute: who made the forecasts
-  int deflate = 0;     // level, 0 to 9
+  std::string source;         // attribute: who made the forecasts
+  int deflate = 0;            // level, 0 to 9
+  std::string identity = {};  // of what hindcasts follow from (KeptFields)
 };
 
 /// All forecasts that are scored, in a NetCDF file beside observations, a baseline and the climatology: the
-/// layout is in apps/README.md. They are written as they come, whatever their number. Collective.
+/// layout is in apps/README.md. They are written as they come, whatever their number. Forecasts that a killed
+/// process has written are kept. Collective.
 class Hindcasts {
  public:
   /// Throws UserError naming the file if it cannot be written.
   Hindcasts(const Communicator& comm, const Domain& domain, const ResultFile& file,
             const ScoredForecasts& scored, bool with_baseline);
+
+  /// Origins, from the first on, whose forecasts are in the file already.
+  [[nodiscard]] Index kept() const { return file_->kept(); }
+  /// Calls visit(number of the origin, horizon, forecast) for these.
+  void visit_kept(const std::function<void(Index, Index, NodeView<const float>)>& visit) const;
 
   void add_forecast(const ScoredValues& values) { add(0, values); }
   void add_baseline(const ScoredValues& values) { add(2, values); }
@@ -52,6 +61,11 @@ class Hindcasts {
   std::unique_ptr<FieldFile> file_;
   std::vector<float> values_;  // of the columns at hand, (rows, columns, features)
 };
+
+/// What the forecasts of a state follow from: program, settings, the state itself, data, origins. Of files
+/// their names, sizes and times count. Rank 0.
+[[nodiscard]] std::string identity_of_forecasts(const Config& config, const std::string& state,
+                                                const SeriesInfo& data, const ScoredForecasts& scored);
 
 /// Writes maps of scores: the layout is in apps/README.md. `baseline` may be null. Collective.
 void write_score_maps(const Communicator& comm, const Domain& domain, const ResultFile& file,
