@@ -239,6 +239,14 @@ void report(const GraphArguments& a, const GraphLayout& layout, const std::strin
       static_cast<double>(layout.edges.size()) / static_cast<double>(layout.nodes), low->weight, high->weight,
       std::count(joined.begin(), joined.end(), 0));
   fmt::print("weights: {}\n", meaning);
+  std::vector<std::pair<Index, Index>> pairs;
+  for (const FileEdge& e : layout.edges) pairs.emplace_back(e.source, e.destination);
+  std::sort(pairs.begin(), pairs.end());
+  const auto repeated = pairs.end() - std::unique(pairs.begin(), pairs.end());
+  if (repeated > 0)
+    fmt::print(
+        "warning: {} edges repeat another one: their weights add up. Remove them if they are not meant\n",
+        repeated);
 }
 
 void write(const GraphArguments& a) {

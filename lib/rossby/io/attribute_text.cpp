@@ -54,11 +54,23 @@ std::string utf8_text(std::string_view text) {
 }
 
 std::string clean_text(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n\v\f";
-  text = text.substr(0, text.find('\0'));
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return utf8_text(text.substr(first, text.find_last_not_of(blanks) + 1 - first));
+  std::string clean = utf8_text(text.substr(0, text.find('\0')));
+  for (char& c : clean)  // what steers terminals, too
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  constexpr std::string_view blanks[] = {" ", "\u00a0", "\u3000", "\u200b", "\ufeff"};
+  std::string_view rest = clean;
+  const auto trim = [&](std::string_view blank) {
+    if (rest.starts_with(blank))
+      rest.remove_prefix(blank.size());
+    else if (rest.ends_with(blank))
+      rest.remove_suffix(blank.size());
+    else
+      return false;
+    return true;
+  };
+  while (std::any_of(std::begin(blanks), std::end(blanks), trim)) {
+  }
+  return std::string(rest);
 }
 
 std::string lower_case(std::string_view text) {

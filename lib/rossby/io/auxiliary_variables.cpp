@@ -22,7 +22,9 @@ bool describes_others(const ArrayFile& file, const NetcdfVariable& variable) {
   for (const char* flag : {"flag_meanings", "flag_values", "flag_masks", "cf_role", "axis"})
     if (file.has(variable, flag)) return true;
   const std::string kind = file.text(variable, "standard_name").value_or("");
-  if (ends_with_one_of(kind, {"status_flag", "quality_flag", "number_of_observations"})) return true;
+  if (ends_with_one_of(kind, {"status_flag", "quality_flag", "number_of_observations", " standard_error",
+                              " detection_minimum", "_area_fraction"}))
+    return true;
   for (const std::string_view known :
        {"time", "depth", "height", "altitude", "cell_area", "cell_thickness", "land_binary_mask",
         "sea_binary_mask", "projection_x_coordinate", "projection_y_coordinate", "grid_latitude",
@@ -37,8 +39,9 @@ std::set<std::string> auxiliary_variables(const ArrayFile& file) {
   std::set<std::string> names;
   for (const NetcdfVariable& variable : file.variables()) {
     if (describes_others(file, variable)) names.insert(variable.name);
-    for (const char* attribute : {"bounds", "climatology", "cell_measures", "coordinates",
-                                  "ancillary_variables", "grid_mapping", "node_coordinates"}) {
+    for (const char* attribute :
+         {"bounds", "climatology", "cell_measures", "coordinates", "ancillary_variables", "grid_mapping",
+          "node_coordinates", "formula_terms"}) {
       std::istringstream words(file.text(variable, attribute).value_or(""));
       for (std::string word; words >> word;)  // "area: areacello" names a measure and a variable
         if (!word.ends_with(':') && word != variable.name) names.insert(word);

@@ -36,11 +36,19 @@ std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>&
   const auto x = static_cast<float>(values[t]);
   const double next = static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()));
   const double spacing = (next - static_cast<double>(x)) * unit;
-  if (values[t] == values[t - 1] && values[t] == static_cast<double>(x) && spacing >= 1000)
+  // Rounding makes neighbours equal only if the step is no longer than about its precision.
+  const double mean =
+      std::abs(values.back() - values.front()) / static_cast<double>(values.size() - 1) * unit;
+  if (values[t] == values[t - 1] && values[t] == static_cast<double>(x) && spacing >= 1000 &&
+      spacing > 0.5 * mean)
     return fmt::format(
         ". float32 has a precision of {:.4g} s there. Store the time as double, or count from a later date",
         1e-3 * spacing);
-  return "";
+  if (values[t] == values[t - 1])
+    return ". If steps are there twice, drop them: ds.drop_duplicates(\"time\") of xarray. If it is local "
+           "time at "
+           "the end of summer time, use UTC";
+  return ". Sort the steps: ds.sortby(\"time\") of xarray";
 }
 
 std::optional<double> plain_number(std::string_view text) {

@@ -171,7 +171,8 @@ class TimeAxis {
   void detect_duration();
   bool detect_calendar();
   void undo_rounding();
-  bool snap(double error);                // in milliseconds
+  bool snap(double error, Milliseconds step);  // in milliseconds
+  [[nodiscard]] Milliseconds even_step(double error) const;
   [[nodiscard]] double rounding() const;  // between neighbouring stamps if they are float32, else 0
   static Milliseconds typical_distance(std::vector<Milliseconds> distances);
   [[nodiscard]] Milliseconds next_stamp(Milliseconds last) const;

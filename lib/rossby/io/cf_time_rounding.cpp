@@ -42,20 +42,37 @@ double TimeAxis::rounding() const {
 
 /// If all stamps lie within the rounding of their numbers around a regular grid, they are put onto the grid.
 void TimeAxis::undo_rounding() {
-  if (!dated_ || spacing_ != Spacing::duration || regular_ || size() < 4) return;
-  for (const double spacing : {rounding(), decimal_spacing(values_)})
-    if (spacing > 0 && snap(0.5 * spacing * unit_)) {
-      remark_ = fmt::format(
-          "its stamps are rounded to {:.4g} s: they are taken for a step of {} from {} on (guessed)",
-          1e-3 * spacing * unit_, step_text(), text(0));
-      return;
-    }
-}
-
-bool TimeAxis::snap(double error) {
+  if (!dated_ || spacing_ != Spacing::duration || size() < 4 || (regular_ && !gaps_.empty())) return;
   std::vector<Milliseconds> distances;
   for (std::size_t t = 1; t < stamps_.size(); ++t) distances.push_back(stamps_[t] - stamps_[t - 1]);
-  const Milliseconds step = typical_distance(distances);
+  const auto [shortest, longest] = std::minmax_element(distances.begin(), distances.end());
+  if (regular_ && *longest - *shortest <= 2) return;
+  for (const double spacing : {rounding(), decimal_spacing(values_)}) {
+    if (spacing <= 0) continue;
+    const double error = 0.5 * spacing * unit_;
+    const Milliseconds even = even_step(error);
+    if (regular_ && (even == 0 || even == step_)) continue;
+    if (!(even > 0 && snap(error, even)) && (regular_ || !snap(error, typical_distance(distances)))) continue;
+    remark_ = fmt::format(
+        "its stamps are rounded to {:.4g} s: they are taken for a step of {} from {} on (guessed)",
+        1e-3 * spacing * unit_, step_text(), text(0));
+    return;
+  }
+}
+
+/// The step of whole days, hours, minutes or seconds that leads from the first stamp to the last without
+/// gaps, each off by `error` at most; 0: none.
+Milliseconds TimeAxis::even_step(double error) const {
+  const auto steps = static_cast<double>(size() - 1);
+  const double mean = static_cast<double>(stamps_.back() - stamps_.front()) / steps;
+  for (const double unit : {86'400'000.0, 3'600'000.0, 60'000.0, 1000.0}) {
+    const double whole = std::round(mean / unit) * unit;
+    if (whole > 0 && std::abs(mean - whole) <= (2 * error + 2) / steps) return std::llround(whole);
+  }
+  return 0;
+}
+
+bool TimeAxis::snap(double error, Milliseconds step) {
   if (!(static_cast<double>(step) > 2 * error)) return false;
   std::vector<Milliseconds> places;  // on the grid, from the first stamp
   double low = 0, high = 0;

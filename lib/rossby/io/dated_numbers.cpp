@@ -16,7 +16,7 @@ namespace {
 
 constexpr int first_year = 1500, last_year = 2500;  // that numbers without a unit are taken for
 
-enum class Form { none, year, month, day, hour, minute, second, decimal_year };
+enum class Form { none, year, month, day_of_year, day, hour, minute, second, decimal_year };
 
 std::string_view name_of(Form form) {
   switch (form) {
@@ -26,6 +26,8 @@ std::string_view name_of(Form form) {
       return "years";
     case Form::month:
       return "YYYYMM";
+    case Form::day_of_year:
+      return "YYYYDDD";
     case Form::day:
       return "YYYYMMDD";
     case Form::hour:
@@ -57,6 +59,9 @@ Form form_of_units(const std::string& units) {
     }
   constexpr std::pair<std::string_view, Form> names[] = {{"yyyymmdd", Form::day},
                                                          {"ymd", Form::day},
+                                                         {"yyyyddd", Form::day_of_year},
+                                                         {"yyyydoy", Form::day_of_year},
+                                                         {"yj", Form::day_of_year},
                                                          {"yyyymm", Form::month},
                                                          {"ym", Form::month},
                                                          {"yyyymmddhh", Form::hour},
@@ -85,13 +90,14 @@ Form form_of_size(double value) {
   const auto within = [&](double scale) {
     return value >= first_year * scale && value < (last_year + 1) * scale;
   };
-  return within(1)      ? Form::year
-         : within(1e2)  ? Form::month
-         : within(1e4)  ? Form::day
-         : within(1e6)  ? Form::hour
-         : within(1e8)  ? Form::minute
-         : within(1e10) ? Form::second
-                        : Form::none;
+  return within(1)                         ? Form::year
+         : within(1e2)                     ? Form::month
+         : value >= 1.8e6 && value < 2.2e6 ? Form::day_of_year  // not those of Julian days
+         : within(1e4)                     ? Form::day
+         : within(1e6)                     ? Form::hour
+         : within(1e8)                     ? Form::minute
+         : within(1e10)                    ? Form::second
+                                           : Form::none;
 }
 
 /// The moment of a number of digits, or none where there is no such date. Behind the point: of a day.
@@ -104,6 +110,12 @@ std::optional<Milliseconds> moment_of(double value, Form form, Calendar calendar
     digits /= base;
     return part;
   };
+  if (form == Form::day_of_year) {
+    const std::int64_t day = take(1000);
+    if (digits < 0 || digits > 9999 || day < 1) return std::nullopt;
+    const Milliseconds moment = month_start(12 * digits, calendar) + (day - 1) * day_milliseconds;
+    return moment < month_start(12 * (digits + 1), calendar) ? std::optional(moment) : std::nullopt;
+  }
   std::int64_t seconds = form >= Form::second ? take(100) : 0;
   if (form >= Form::minute) seconds += 60 * take(100);
   const std::int64_t minutes_and_seconds = seconds;
@@ -211,15 +223,10 @@ std::string likely_dates(const std::vector<double>& values) {
         "units = \"{}\" makes them dates",
         values.front(), values.back(), what, unit);
   };
-  const auto is_day_of_year = [](double x) { return std::fmod(x, 1000) >= 1 && std::fmod(x, 1000) <= 366; };
   if (look_like_julian_days(values)) return says("Julian days", "Julian day");
   if (within(3.1e8, 4.2e9)) return says("seconds since 1970", "seconds since 1970-01-01");  // 1980 to 2103
   if (within(3.1e11, 4.2e12)) return says("milliseconds since 1970", "milliseconds since 1970-01-01");
-  if (within(1.8e6, 2.2e6) && std::all_of(values.begin(), values.end(), is_day_of_year))
-    return fmt::format(
-        "its numbers ({} to {}) look like YYYYDDD, but have no unit: they are taken for plain counts "
-        "(guessed); {}",
-        values.front(), values.back(), advice());
+  if (within(3.1e14, 4.2e15)) return says("microseconds since 1970", "microseconds since 1970-01-01");
   constexpr double large = 10'000;
   if (std::abs(values.front()) < large) return "";
   return fmt::format(
@@ -233,8 +240,13 @@ std::string likely_dates(const std::vector<double>& values) {
 std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, const std::string& units,
                                              const std::string& calendar, const std::string& origin,
                                              std::string& remark) {
-  if (values.empty() ||
-      !std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) < 1e15; }))
+  if (values.empty()) return std::nullopt;
+  if (is_counter_unit(units) && values.front() > 3.1e17 && values.back() < 4.2e18)  // 1980 to 2103
+    user_error(
+        "{}: its numbers ({} to {}) look like nanoseconds since 1970, but have no unit. Give it units = "
+        "\"nanoseconds since 1970-01-01\"",
+        origin, values.front(), values.back());
+  if (!std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) < 1e16; }))
     return std::nullopt;
   if (const auto offset = julian_offset(units)) {
     DatedNumbers dated{{}, "days since 1858-11-17", "standard", ""};
@@ -293,21 +305,80 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   return dated;
 }
 
+std::string doubt_of_years(const std::vector<double>& values, const std::string& units, const TimeAxis& axis,
+                           const std::string& origin) {
+  if (!axis.dated() || axis.size() == 0) return "";
+  constexpr double year = 365.25 * static_cast<double>(day_milliseconds);
+  const auto from = 1970 + static_cast<double>(axis.stamp(0)) / year,
+             to = 1970 + static_cast<double>(axis.stamp(axis.size() - 1)) / year;
+  if (from > -5000 && to < 10'000) return "";
+  const Form form = form_of_size(values.front());
+  const auto is_date = [&](double x) { return moment_of(x, form, Calendar::all_leap).has_value(); };
+  if (form >= Form::month && form_of_size(values.back()) == form &&
+      std::all_of(values.begin(), values.end(), is_date))
+    user_error(
+        "{}: its units are \"{}\", but its numbers ({:.0f} to {:.0f}) look like dates ({}). Set units = "
+        "\"{}\", or write dates with xarray: ds[\"time\"] = pd.to_datetime(…)",
+        origin, units, values.front(), values.back(), name_of(form), name_of(form));
+  return fmt::format(
+      "warning: its stamps run from {} to {}. Are the units \"{}\" right for the numbers {} to {}?",
+      axis.text(0), axis.text(axis.size() - 1), units, values.front(), values.back());
+}
+
+namespace {
+
+/// "20150131T180000Z" as "2015-01-31T18:00:00Z": the basic form of ISO 8601 in the extended one. Other texts
+/// stay as they are.
+std::string extended(std::string_view text) {
+  const auto digits = [](std::string_view some) {
+    const auto end = some.find_first_not_of("0123456789");
+    return end == std::string_view::npos ? some.size() : end;
+  };
+  if (digits(text) != 8) return std::string(text);
+  std::string out = fmt::format("{}-{}-{}", text.substr(0, 4), text.substr(4, 2), text.substr(6, 2));
+  text.remove_prefix(8);
+  if (text.empty()) return out;
+  out += text.front();
+  text.remove_prefix(1);
+  const std::size_t clock = digits(text);
+  if (clock != 4 && clock != 6) return out + std::string(text);
+  for (std::size_t k = 0; k < clock; k += 2) out += fmt::format("{}{}", k == 0 ? "" : ":", text.substr(k, 2));
+  return out + std::string(text.substr(clock));
+}
+
+/// Whether a date has an offset from UTC, or says that it is UTC.
+bool has_zone(std::string_view text) {
+  const auto clock = text.find(':');
+  return text.ends_with('Z') || text.ends_with("UTC") || text.ends_with("GMT") ||
+         (clock != std::string_view::npos && text.find_first_of("+-", clock) != std::string_view::npos);
+}
+
+}  // namespace
+
 DatedNumbers dates_in_texts(const std::vector<std::string>& texts, const std::string& calendar,
                             const std::string& origin) {
   const Calendar days = TimeAxis::calendar_named(calendar, origin);
   std::vector<Milliseconds> moments;
+  std::size_t zones = 0;
   for (std::size_t t = 0; t < texts.size(); ++t) {
-    const auto period = Period::parse(texts[t], days);
+    const std::string date = extended(clean_text(texts[t]));
+    const auto period = Period::parse(date, days);
+    if (period && date.find_first_not_of("0123456789") < 4)
+      user_error("{}: step {} has \"{}\", whose year does not have four digits. Write dates like 2020-01-31",
+                 origin, t, texts[t]);
     if (!period)
       user_error(
           "{}: step {} has \"{}\", which is not a date. Write dates like 2020-01-31T18:00:00 or "
           "2020-01-31_18:00:00",
           origin, t, texts[t]);
     moments.push_back(period->begin);
+    zones += has_zone(date) ? 1 : 0;
   }
   DatedNumbers dated = in_units(std::move(moments), calendar, days);
   dated.remark = "its stamps are read from text";
+  if (zones > 0 && zones < texts.size())
+    dated.remark += fmt::format("; {} of {} have no offset from UTC: they are taken for UTC (guessed)",
+                                texts.size() - zones, texts.size());
   return dated;
 }
 

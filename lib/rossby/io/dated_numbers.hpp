@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rossby/base/index.hpp"
+#include "rossby/io/cf_time.hpp"
 
 namespace rossby::detail {
 
@@ -24,6 +25,12 @@ struct DatedNumbers {
                                                            const std::string& units,
                                                            const std::string& calendar,
                                                            const std::string& origin, std::string& remark);
+
+/// What is wrong with stamps "since" a date that would reach further than data do, into the year 10,000 or
+/// before −5,000; empty: nothing. Throws UserError beginning with `origin` where the numbers are dates
+/// themselves (YYYYMMDD).
+[[nodiscard]] std::string doubt_of_years(const std::vector<double>& values, const std::string& units,
+                                         const TimeAxis& axis, const std::string& origin);
 
 /// Stamps as text: ISO 8601, or WRF's 2020-01-31_18:00:00. Throws UserError beginning with `origin`.
 [[nodiscard]] DatedNumbers dates_in_texts(const std::vector<std::string>& texts, const std::string& calendar,

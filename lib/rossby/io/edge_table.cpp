@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include <fmt/ranges.h>
+
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
@@ -23,13 +25,20 @@ std::optional<double> number(std::string_view text) {
   return detail::finite_number(text);
 }
 
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> words) {
+bool is_one_of(std::string_view name, std::initializer_list<const char*> words) {
   const std::string lower = lower_case(name);
   return std::find(words.begin(), words.end(), lower) != words.end();
 }
 
-/// Columns that say that edges are meant the other way round would turn them without a word.
-void check_ends(std::string_view first, std::string_view second, const std::string& path, Index line) {
+constexpr auto lengths = {"distance", "distances", "dist", "cost", "length", "km", "m"};
+
+/// Columns that say that edges are meant the other way round, or that weights come first, would be taken for
+/// others without a word.
+void check_ends(std::span<const std::string_view> names, const std::string& path, Index line) {
+  const std::string_view first = names[0], second = names[1];
+  if (names.size() == 3 && (is_one_of(first, lengths) || is_one_of(first, {"weight", "weights", "value"})))
+    user_error("{}:{}: the columns are {}, but source,destination,{} is expected. Move the first to the end",
+               path, line, fmt::join(names, ","), first);
   if (is_one_of(first, {"to", "target", "destination", "dest", "dst", "end"}) &&
       is_one_of(second, {"from", "source", "src", "origin", "start"}))
     user_error("{}:{}: the columns are {},{}, but source,destination is expected. Swap them", path, line,
@@ -99,7 +108,8 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
   for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     const bool has_value = fields.size() == 3;
     if (!has_value && (options.needs_value || fields.size() != 2))
-      user_error("{}:{}: the line has {} columns, but needs {}", path, line, fields.size(),
+      user_error("{}:{}: the line has {} columns, but needs {}, separated by commas", path, line,
+                 fields.size(),
                  options.needs_value ? "source,destination,distance" : "source,destination[,weight]");
     const FileEdge edge{names.find(std::string(fields[0])), names.find(std::string(fields[1])),
                         has_value ? number(fields[2]).value_or(NAN) : 1};
@@ -107,9 +117,8 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
         first && edge.source < 0 && edge.destination < 0 && (!has_value || std::isnan(edge.weight));
     first = false;
     if (names_columns) {
-      check_ends(fields[0], fields[1], path, line);
-      table.is_of_distances =
-          has_value && is_one_of(fields[2], {"distance", "distances", "dist", "cost", "length", "km", "m"});
+      check_ends(fields, path, line);
+      table.is_of_distances = has_value && is_one_of(fields[2], lengths);
       return;
     }
     if (edge.source < 0 || edge.destination < 0) {

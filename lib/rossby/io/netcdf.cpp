@@ -83,17 +83,39 @@ std::string_view foreign_kind(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), bytes.size());
   const std::string_view begin(bytes.data(), static_cast<std::size_t>(file.gcount()));
-  if (begin.starts_with("\x93NUMPY")) return "a NumPy array";
-  if (begin.starts_with("PK\x03\x04")) return "a zip archive (NumPy's npz?)";
-  if (begin.starts_with("\x80\x04") || begin.starts_with("\x80\x03") || begin.starts_with("\x80\x05"))
-    return "a Python pickle";
-  if (begin.starts_with("PAR1")) return "a Parquet table";
-  if (begin.starts_with("GRIB")) return "a GRIB file";
+  struct Kind {
+    std::string_view start, name;
+  };
+  for (const auto& [start, name] :
+       {Kind{"\x93NUMPY", "a NumPy array"},
+        {"PK\x03\x04", "a zip archive (NumPy's npz?)"},
+        {"\x80\x04", "a Python pickle"},
+        {"\x80\x03", "a Python pickle"},
+        {"\x80\x05", "a Python pickle"},
+        {"PAR1", "a Parquet table"},
+        {"GRIB", "a GRIB file"},
+        {"\x0e\x03\x13\x01", "an HDF4 file"},
+        {"\x1f\x8b", "compressed by gzip: unpack it (gunzip)"},
+        {"BZh", "compressed by bzip2: unpack it (bunzip2)"},
+        {"\xfd"
+         "7zXZ",
+         "compressed by xz: unpack it (unxz)"},
+        {"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it (unzstd)"},
+        {"version https://git-lfs", "a pointer of Git LFS: get the file with git lfs pull"}})
+    if (begin.starts_with(start)) return name;
+  if (begin.empty()) return "empty: was its download or copy interrupted?";
+  if (begin.find_first_not_of('\0') == std::string_view::npos)
+    return "zeros at its beginning: was its download or copy interrupted?";
+  if (begin.front() == '<') return "a page of the web (HTML): was a login or an error page downloaded?";
   const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 32 || c == '\n' || c == '\r' || c == '\t';
   });
   if (is_text && begin.find_first_of(",;\t") != std::string_view::npos) return "a table of text (CSV?)";
   return "";
+}
+
+std::int64_t last_change(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 }  // namespace
@@ -112,16 +134,41 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
   int id = -1;
   if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR) {
     if (const std::string_view kind = foreign_kind(path); !kind.empty())
-      user_error("{}: not a NetCDF file, but {}. Convert it with xarray, as docs/howto/own_data.md shows",
-                 path, kind);
+      user_error("{}: not a NetCDF file, but {}{}", path, kind,
+                 kind.find(':') == std::string_view::npos
+                     ? ". Convert it with xarray, as docs/howto/own_data.md shows"
+                     : "");
     if (const std::string cause = why_hdf5_refuses(path); !cause.empty()) user_error("{}: {}", path, cause);
     user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
   }
   NetcdfFile file(path, id);
-  file.bytes_ = std::filesystem::file_size(path, code);
-  if (code) user_error("{}: cannot read this file: {}", path, code.message());
+  struct stat known {};
+  if (::stat(path.c_str(), &known) != 0)
+    user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+  file.bytes_ = static_cast<std::uint64_t>(known.st_size);
+  file.changed_ = last_change(known);
+  file.device_ = known.st_dev;
+  file.inode_ = known.st_ino;
   file.read_header();
   return file;
+}
+
+void NetcdfFile::pause() noexcept {
+  if (id_ >= 0) nc_close(std::exchange(id_, -1));
+}
+
+void NetcdfFile::resume() {
+  if (id_ >= 0) return;
+  struct stat now {};
+  if (::stat(path_.c_str(), &now) != 0)
+    user_error("{}: cannot read this file: {}", path_, std::strerror(errno));
+  if (static_cast<std::uint64_t>(now.st_size) != bytes_ || last_change(now) != changed_ ||
+      now.st_dev != device_ || now.st_ino != inode_)
+    user_error("{}: the file changed while it was read. Start again when it is complete", path_);
+  if (const int result = nc_open(path_.c_str(), NC_NOWRITE, &id_); result != NC_NOERR) {
+    id_ = -1;
+    user_error("{}: cannot open this file again: {}", path_, nc_strerror(result));
+  }
 }
 
 NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown) {
@@ -160,6 +207,7 @@ NetcdfFile NetcdfFile::change(const std::string& path, const std::string& shown)
 NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
     : ArrayFile(std::move(other)),
       bytes_(other.bytes_),
+      changed_(other.changed_),
       device_(other.device_),
       inode_(other.inode_),
       id_(std::exchange(other.id_, -1)),
@@ -168,6 +216,7 @@ NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
 NetcdfFile& NetcdfFile::operator=(NetcdfFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(changed_, other.changed_);
   std::swap(device_, other.device_);
   std::swap(inode_, other.inode_);
   std::swap(id_, other.id_);
@@ -239,6 +288,12 @@ void NetcdfFile::read_header() {
     NetcdfVariable variable{id, utf8_text(name), type_of(type), {}};
     for (int d = 0; d < rank; ++d) {
       std::size_t length = 0;
+      if (ids[d] < 0)
+        user_error(
+            "{}: dimension {} of {} has no HDF5 dimension scale, but others have. Attach one to each "
+            "(make_scale, "
+            "attach_scale of h5py), or write the file with xarray",
+            path_, d, variable.name);
       check(nc_inq_dim(id_, ids[d], name, &length), variable.name);
       if (length > static_cast<std::size_t>(std::numeric_limits<Index>::max()))
         user_error("{}: dimension {} is too long", path_, name);

@@ -55,6 +55,8 @@ class NetcdfFile : public ArrayFile {
   [[nodiscard]] std::optional<double> default_fill(const NetcdfVariable& variable) const override;
   [[nodiscard]] std::vector<Index> chunks(const NetcdfVariable& variable) const override;
   void cache_chunks(const NetcdfVariable& variable, Index bytes) const override;
+  void pause() noexcept override;
+  void resume() override;
 
   // Writing.
   int define_dimension(const std::string& name, Index length);
@@ -89,8 +91,9 @@ class NetcdfFile : public ArrayFile {
   void check_claim(const NetcdfVariable& variable, double bytes_each, double ratio) const;
   [[noreturn]] void cannot_write(int status, int cause) const;
 
-  std::uint64_t bytes_ = 0;               // of a file that is read
-  std::uint64_t device_ = 0, inode_ = 0;  // of a file that is written
+  std::uint64_t bytes_ = 0;               // of a file that is read,
+  std::int64_t changed_ = 0;              // and its last change, in nanoseconds
+  std::uint64_t device_ = 0, inode_ = 0;  // of the file
   int id_ = -1;                           // of the library; −1: closed
   bool writing_ = false;
 };

@@ -101,6 +101,10 @@ std::string why_nothing_fits(const ArrayFile& file) {
         "; {} variables have the time as their only dimension: join those of all nodes to one "
         "of (time, node)",
         of_time);
+  if (hint.empty() && of_time == 1)
+    hint =
+        "; the only variable over time has one value a step: give it a dimension of one node, with xarray: "
+        "ds.expand_dims(\"node\", axis=1). If its position changes with time (a trajectory), it is no series";
   if (!left_out.empty())
     hint += fmt::format(
         "; {} would, but {} others (bounds, coordinates, flags, weights): data.variables takes it all the "

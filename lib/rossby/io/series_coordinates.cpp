@@ -83,7 +83,7 @@ Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::st
   if (!units.empty() && units != "1") return {};
   const bool counts =
       std::all_of(degrees.begin(), degrees.end(), [](double x) { return x == std::round(x); });
-  if (!counts && high - low > 1 && low >= -std::numbers::pi && high <= 2 * std::numbers::pi + 1e-6)
+  if (!counts && low >= -std::numbers::pi && high <= 2 * std::numbers::pi + 1e-6)
     return {fmt::format(
         "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if these are "
         "radians, give it units = \"radian\"",
@@ -174,7 +174,18 @@ std::vector<double> node_coordinate(const ArrayFile& file, const VariableLayout&
     name = other;
     return read_degrees(file, *v, remarks);
   }
-  return {};
+  // Without such an attribute: the only one that says what it is.
+  const NetcdfVariable* only = nullptr;
+  for (const NetcdfVariable& v : file.variables()) {
+    if (v.type == NetcdfType::text || v.dimensions.size() != 1 || v.dimensions[0].name != dimension.name ||
+        !is_kind(file, v))
+      continue;
+    if (only != nullptr) return {};
+    only = &v;
+  }
+  if (only == nullptr) return {};
+  name = only->name;
+  return read_degrees(file, *only, remarks);
 }
 
 std::vector<std::string> labels_of(const ArrayFile& file, const NetcdfDimension& dimension,

@@ -1,5 +1,6 @@
 #include "rossby/io/series_decoder.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 
 namespace rossby::detail {
 namespace {
+
+constexpr float largest = std::numeric_limits<float>::max();
 
 bool is_real_type(const NetcdfVariable& variable) {
   return variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
@@ -46,10 +49,15 @@ void remark_on_names(const ArrayFile& file, const NetcdfVariable& variable,
                                     {"nodata", "missing_value"},        {"NoData", "missing_value"},
                                     {"scale-factor", "scale_factor"},   {"Scale_Factor", "scale_factor"},
                                     {"SCALE_FACTOR", "scale_factor"},   {"scalefactor", "scale_factor"},
-                                    {"slope", "scale_factor"},          {"Slope", "scale_factor"},
-                                    {"add-offset", "add_offset"},       {"Add_Offset", "add_offset"},
-                                    {"ADD_OFFSET", "add_offset"},       {"addoffset", "add_offset"},
-                                    {"intercept", "add_offset"},        {"Intercept", "add_offset"}})
+                                    {"scaleFactor", "scale_factor"},    {"scale", "scale_factor"},
+                                    {"multiplier", "scale_factor"},     {"offset", "add_offset"},
+                                    {"addOffset", "add_offset"},        {"_FillVal", "_FillValue"},
+                                    {"fillValue", "_FillValue"},        {"undef", "missing_value"},
+                                    {"missing", "missing_value"},       {"slope", "scale_factor"},
+                                    {"Slope", "scale_factor"},          {"add-offset", "add_offset"},
+                                    {"Add_Offset", "add_offset"},       {"ADD_OFFSET", "add_offset"},
+                                    {"addoffset", "add_offset"},        {"intercept", "add_offset"},
+                                    {"Intercept", "add_offset"}})
     if (file.has(variable, name) && !file.has(variable, right))
       remarks.push_back(
           fmt::format("{}: attribute {} is ignored. If {} is meant, rename it (ncrename -a {},{})",
@@ -151,8 +159,20 @@ std::optional<std::vector<float>> Decoder::marks_alone() const {
   return marks;
 }
 
+void Decoder::read_row(float* values, Index count, const std::vector<float>& marks) {
+  if (marks.size() > 2) return read_row(values, count, marks, values);
+  const float a = marks.empty() ? nan_value : marks.front(), b = marks.empty() ? nan_value : marks.back();
+  constexpr Index block = 1024;
+  for (Index first = 0; first < count; first += block) {
+    float* some = values + first;
+    const Index n = std::min(block, count - first);
+    int bad = 0;
+    for (Index i = 0; i < n; ++i) bad |= !(std::fabs(some[i]) <= largest) | (some[i] == a) | (some[i] == b);
+    if (bad != 0) read_row(some, n, marks, some);
+  }
+}
+
 void Decoder::read_row(const float* raw, Index count, const std::vector<float>& marks, float* out) {
-  constexpr float largest = std::numeric_limits<float>::max();
   if (marks.size() <= 2) {  // one pass, without branches
     const float a = marks.empty() ? nan_value : marks.front(), b = marks.empty() ? nan_value : marks.back();
     for (Index i = 0; i < count; ++i) {

@@ -32,7 +32,7 @@ class Decoder {
   [[nodiscard]] double number(Raw raw) const {
     if (wraps_ != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
     for (const double m : missing_)
-      if (raw == static_cast<Raw>(m)) return nan_value;
+      if (is_mark(raw, m)) return nan_value;
     if (!stored_.holds(static_cast<double>(raw))) return nan_value;
     const double exact = in_float_ ? static_cast<double>(in_floats(static_cast<float>(raw)))
                          : packed_ ? static_cast<double>(raw) * scale_ + offset_
@@ -54,6 +54,8 @@ class Decoder {
   [[nodiscard]] std::optional<std::vector<float>> marks_alone() const;
   /// `value` of many, by these marks.
   static void read_row(const float* raw, Index count, const std::vector<float>& marks, float* out);
+  /// The same in place: memory is written only where something is missing.
+  static void read_row(float* values, Index count, const std::vector<float>& marks);
 
   /// Whether the values of a variable may be finer than float32: doubles, and integers of more than 24 bits
   /// or packed ones that are not unpacked in floats.
@@ -74,6 +76,12 @@ class Decoder {
   void read_ranges(const ArrayFile& file, const NetcdfVariable& variable);
   [[nodiscard]] double with_sign(double value) const;
 
+  /// Of −99.9 a file may have rounded the mark or the value to float32, and not the other.
+  template <class Raw>
+  static bool is_mark(Raw raw, double mark) {
+    return raw == static_cast<Raw>(mark) ||
+           (mark != std::round(mark) && static_cast<float>(raw) == static_cast<float>(mark));
+  }
   [[nodiscard]] float in_floats(float raw) const {
     const float product = raw * static_cast<float>(scale_);
     return product + static_cast<float>(offset_);

@@ -54,35 +54,54 @@ struct SeriesFile::State {
   SeriesInfo info;
   std::vector<std::string> names;  // of the variables
   std::optional<double> null_value;
-  /// The one that was read last stands at the end.
-  mutable std::vector<std::pair<std::size_t, SeriesPart>> open_parts;
+  mutable KnownFiles parts;
+  /// Those of them that are open. The one that was read last stands at the end.
+  mutable std::vector<std::size_t> open_parts;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { pause(); }
 
   const SeriesPart& part(std::size_t p) const;
+  void pause() const;
   template <class Out>
   void read_steps(const ReadRequest<Out>& request) const;
   template <class Out>
   void read_present(const ReadRequest<Out>& request) const;
 };
 
-/// The part, opened anew where it is not open; its header was checked.
+/// The part, opened if it is not open. Its header was checked.
 const SeriesPart& SeriesFile::State::part(std::size_t p) const {
-  for (std::size_t k = 0; k < open_parts.size(); ++k)
-    if (open_parts[k].first == p) {
-      std::rotate(open_parts.begin() + static_cast<std::ptrdiff_t>(k),
-                  open_parts.begin() + static_cast<std::ptrdiff_t>(k) + 1, open_parts.end());
-      return open_parts.back().second;
-    }
-  if (open_parts.size() == most_open) open_parts.erase(open_parts.begin());
-  const SeriesPartInfo& about = info.parts[p];
-  SeriesPart part = SeriesPart::open(about.path, names, null_value);
-  if (part.steps() != about.steps || part.nodes() != info.file_nodes || part.features() != info.features)
-    user_error(
-        "{}: the file changed while it was read: {} steps, {} nodes and {} features instead of {}, {} and "
-        "{}. Start again when it is complete",
-        about.path, part.steps(), part.nodes(), part.features(), about.steps, info.file_nodes, info.features);
-  part.convert(about.conversions);
-  open_parts.emplace_back(p, std::move(part));
-  return open_parts.back().second;
+  if (const auto at = std::find(open_parts.begin(), open_parts.end(), p); at != open_parts.end()) {
+    std::rotate(at, at + 1, open_parts.end());
+    return *parts[p];
+  }
+  if (open_parts.size() == most_open) {
+    parts[open_parts.front()]->pause();
+    open_parts.erase(open_parts.begin());
+  }
+  if (parts[p] != nullptr) {
+    parts[p]->resume();
+  } else {
+    const SeriesPartInfo& about = info.parts[p];
+    SeriesPart part = SeriesPart::open(about.path, names, null_value);
+    if (part.steps() != about.steps || part.nodes() != info.file_nodes || part.features() != info.features)
+      user_error(
+          "{}: the file changed while it was read: {} steps, {} nodes and {} features instead of {}, {} and "
+          "{}. Start again when it is complete",
+          about.path, part.steps(), part.nodes(), part.features(), about.steps, info.file_nodes,
+          info.features);
+    part.convert(about.conversions);
+    parts[p] = std::make_shared<SeriesPart>(std::move(part));
+  }
+  open_parts.push_back(p);
+  return *parts[p];
+}
+
+void SeriesFile::State::pause() const {
+  for (const std::size_t p : open_parts) parts[p]->pause();
+  open_parts.clear();
 }
 
 std::string units_of(const SeriesInfo& info) {
@@ -147,9 +166,19 @@ SeriesFile SeriesFile::join(std::span<const std::string> names, std::vector<Seri
   state->null_value = null_value;
   std::optional<JoinedSeries> joined;
   if (names.size() > 1) joined = join_headers(names, headers, variables, null_value);
-  SeriesPart first =
-      SeriesPart::open(joined ? joined->parts.front().path : names.front(), variables, null_value);
-  SeriesPart::Contents contents = first.describe(true);
+  state->parts.resize(names.size());
+  for (std::size_t p = 0; joined && p < names.size(); ++p) {
+    state->parts[p] = std::move(headers[joined->order[p]].part);
+    if (state->parts[p] != nullptr) state->parts[p]->convert(joined->parts[p].conversions);
+  }
+  std::shared_ptr<SeriesPart>& first = state->parts.front();
+  if (first != nullptr)
+    first->resume();
+  else
+    first = std::make_shared<SeriesPart>(
+        SeriesPart::open(joined ? joined->parts.front().path : names.front(), variables, null_value));
+  state->open_parts.push_back(0);
+  SeriesPart::Contents contents = first->describe(true);
   state->info = std::move(contents.info);
   for (const SeriesVariable& variable : state->info.variables) state->names.push_back(variable.name);
   if (joined) {
@@ -163,16 +192,23 @@ SeriesFile SeriesFile::join(std::span<const std::string> names, std::vector<Seri
   }
   use_steps(state->info, contents.time, first_step, last_step);
   if (fill_steps) fill_gaps(state->info);
-  state->open_parts.emplace_back(0, std::move(first));
   return SeriesFile(std::move(state));
 }
 
-SeriesFile SeriesFile::reopen(const SeriesInfo& info, std::optional<double> null_value) {
+SeriesFile SeriesFile::reopen(const SeriesInfo& info, std::optional<double> null_value, KnownFiles parts) {
+  require(parts.empty() || parts.size() == info.parts.size(), "what is known of each file");
   auto state = std::make_unique<State>();
   state->info = info;
   state->null_value = null_value;
+  state->parts = std::move(parts);
+  state->parts.resize(info.parts.size());
   for (const SeriesVariable& variable : info.variables) state->names.push_back(variable.name);
   return SeriesFile(std::move(state));
+}
+
+KnownFiles SeriesFile::pause() const {
+  state_->pause();
+  return state_->parts;
 }
 
 void SeriesFile::begin_with(std::span<const double> instants) {

@@ -84,6 +84,12 @@ struct SeriesInfo {
 [[nodiscard]] std::optional<double> parse_null_value(std::string_view text);
 
 struct SeriesHeader;
+namespace detail {
+class SeriesPart;
+}  // namespace detail
+
+/// What a process knows of the files of a series that it opened before; null: of one that it did not.
+using KnownFiles = std::vector<std::shared_ptr<detail::SeriesPart>>;
 
 /// A NetCDF/CF series, var(time, lat, lon) or var(time, node[, feature]), opened for reading: one file, or
 /// several that follow each other in time. Each process reads the nodes it owns. Every failure is a UserError
@@ -109,8 +115,11 @@ class SeriesFile {
                          std::span<const std::string> variables, Index first_step, Index last_step,
                          std::optional<double> null_value, bool fill_steps);
 
-  /// A series that was opened before: no file is touched until its steps are read.
-  static SeriesFile reopen(const SeriesInfo& info, std::optional<double> null_value);
+  /// A series that was opened before: no file is touched until its steps are read. `parts` make that faster.
+  static SeriesFile reopen(const SeriesInfo& info, std::optional<double> null_value, KnownFiles parts = {});
+
+  /// Closes its files until steps are read again. Returns what is known of them, about 2 kB a file.
+  KnownFiles pause() const;
 
   /// From now on steps of missing values at these ascending instants (TimeAxis::instant) come before those in
   /// use. Throws UserError unless they lie before them.

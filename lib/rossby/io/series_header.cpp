@@ -285,9 +285,9 @@ Json to_json(const SeriesVariable& variable) {
 
 SeriesHeader SeriesHeader::read(const std::string& path, std::span<const std::string> variables,
                                 std::optional<double> null_value) {
-  const SeriesPart part = SeriesPart::open(path, variables, null_value);
-  SeriesPart::Contents contents = part.describe(false);
   SeriesHeader header;
+  header.part = std::make_shared<SeriesPart>(SeriesPart::open(path, variables, null_value));
+  SeriesPart::Contents contents = header.part->describe(false);
   header.stamps = std::move(contents.stamps);
   header.info = std::move(contents.info);
   SeriesInfo& info = header.info;
@@ -297,7 +297,8 @@ SeriesHeader SeriesHeader::read(const std::string& path, std::span<const std::st
   header.latitudes = hash_of(info.gridded ? info.lat : info.node_lat);
   header.longitudes = hash_of(info.gridded ? info.lon : info.node_lon);
   header.names = hash_of(info.node_labels);
-  if (info.has_edges) header.edges = hash_of_edges(part.file(), info.edges);
+  if (info.has_edges) header.edges = hash_of_edges(header.part->file(), info.edges);
+  header.part->pause();
   for (auto* list : {&info.lat, &info.lon, &info.node_lat, &info.node_lon}) *list = {};
   info.node_labels = {};
   return header;
@@ -364,6 +365,7 @@ JoinedSeries join_headers(std::span<const std::string> names, std::span<const Se
   const Axes axes(names, headers);
   const std::vector<std::size_t>& order = axes.order();
   JoinedSeries joined;
+  joined.order = order;
   joined.path = fmt::format("{} ... {} ({} files)", names[order.front()], names[order.back()], names.size());
   joined.remarks = join_remarks(headers, order);
   if (!std::is_sorted(order.begin(), order.end()))

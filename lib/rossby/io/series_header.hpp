@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ struct SeriesHeader {
   detail::Stamps stamps;  // as the file has them
   // Hashes of what nodes are: coordinates in float32, names, edges.
   std::uint64_t latitudes = 0, longitudes = 0, names = 0, edges = 0;
+  std::shared_ptr<detail::SeriesPart> part;  // the file, paused; null in another process than the reader's
 
   /// Throws UserError as SeriesFile::open does.
   static SeriesHeader read(const std::string& path, std::span<const std::string> variables,
@@ -32,7 +34,8 @@ struct SeriesHeader {
 struct JoinedSeries {
   std::string path;  // for messages
   std::vector<SeriesPartInfo> parts;
-  TimeAxis time;  // of all steps
+  std::vector<std::size_t> order;  // which of the files each part is
+  TimeAxis time;                   // of all steps
   bool finer = false;
   std::vector<std::string> remarks;
 };

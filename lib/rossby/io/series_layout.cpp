@@ -39,7 +39,9 @@ Axis axis_of(const ArrayFile& file, const NetcdfDimension& dimension) {
   if (one_of(name, {"lat", "latitude"})) return Axis::latitude;
   if (one_of(name, {"lon", "longitude"})) return Axis::longitude;
   if (one_of(name, {"x", "y", "rlat", "rlon", "i", "j"})) return Axis::projected;
-  if (one_of(name, {"depth", "lev", "plev", "zlev", "height", "altitude", "pressure"})) return Axis::vertical;
+  if (one_of(name, {"depth", "lev", "level", "levels", "pressure_level", "isobaricinhpa", "plev", "zlev",
+                    "height", "altitude", "pressure"}))
+    return Axis::vertical;
   return Axis::other;
 }
 
@@ -75,6 +77,40 @@ bool find_curvilinear(const ArrayFile& file, VariableLayout& layout, std::string
   layout.latitude = find(is_latitude);
   layout.longitude = find(is_longitude);
   return layout.latitude != nullptr && layout.longitude != nullptr;
+}
+
+/// Why (time, a, b) is not of nodes and their features by the names of a and b, which nobody would notice in
+/// the numbers; empty: nothing says so.
+std::string why_not_features(const std::string& a, const std::string& b) {
+  const auto are_nodes = [](const std::string& name) {
+    return one_of(
+        name, {"node", "nodes", "station", "stations", "sensor", "sensors", "site", "sites", "cell", "cells",
+               "location", "locations", "point", "points", "detector", "detectors", "gauge", "gauges"});
+  };
+  const auto are_features = [](const std::string& name) {
+    return one_of(name, {"feature", "features", "channel", "channels", "variable", "variables", "band",
+                         "bands", "lead", "quantile", "step"});
+  };
+  const auto are_of_a_grid = [](const std::string& name) {
+    return one_of(name, {"row", "rows", "col",     "cols",        "column",    "columns", "ny",
+                         "nx",  "nlat", "nlon",    "south_north", "west_east", "yc",      "xc",
+                         "nj",  "ni",   "eta_rho", "xi_rho",      "line",      "pixel"});
+  };
+  if ((are_nodes(b) && !are_nodes(a)) || (are_features(a) && !are_features(b)))
+    return fmt::format("has nodes along {} and features along {}, in the wrong order: transpose it", b, a);
+  if (are_of_a_grid(a) && are_of_a_grid(b))
+    return fmt::format(
+        "lies on a grid of {} and {} without latitudes and longitudes. Add them, or make cells nodes with "
+        "xarray: "
+        "ds.stack(node=(\"{}\", \"{}\")).reset_index(\"node\")",
+        a, b, a, b);
+  return "";
+}
+
+/// A dimension of an ensemble.
+bool is_member(const NetcdfDimension& dimension) {
+  return one_of(lower_case(dimension.name),
+                {"ensemble", "member", "members", "realization", "number", "ens"});
 }
 
 /// A dimension of stations: the file says that it holds time series of them, or they have names or latitudes.
@@ -150,9 +186,8 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
     const NetcdfDimension& dimension = variable.dimensions[d];
     // One node of several features is no rare thing: what is behind the time may be it.
     const bool spare = axes[d] == Axis::vertical ||
-                       (axes[d] == Axis::other && (axes.size() > 3 || static_cast<std::ptrdiff_t>(d) < time ||
-                                                   one_of(lower_case(dimension.name),
-                                                          {"ensemble", "member", "realization", "number"})));
+                       (axes[d] == Axis::other &&
+                        (axes.size() > 3 || static_cast<std::ptrdiff_t>(d) < time || is_member(dimension)));
     if (dimension.length != 1 || !spare) kept.push_back(static_cast<int>(d));
   }
   if (kept.size() == 1 && axes.size() > 1) {  // of a single node
@@ -171,6 +206,11 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
                                 variable.dimensions[static_cast<std::size_t>(d)].length,
                                 variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times == 0) return refuse(fmt::format("has no time axis: its dimensions are {}; {}", shape, right));
+  for (const int d : kept)
+    if (is_member(variable.dimensions[static_cast<std::size_t>(d)]))
+      return refuse(fmt::format("has {} members along {}. Take one of them, or their mean; {}",
+                                variable.dimensions[static_cast<std::size_t>(d)].length,
+                                variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times > 1 || kept.size() < 2 || kept.size() > 3)
     return refuse(fmt::format("has dimensions {}; {}", shape, right));
   VariableLayout layout;
@@ -205,10 +245,16 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
       return refuse(fmt::format(
           "lies on a curvilinear grid {} whose {} has further dimensions; two are right", shape, other));
     layout.row = -1;
+    if (const std::string why = why_not_features(lower_case(layout.dimension(kept[1]).name),
+                                                 lower_case(layout.dimension(kept[2]).name));
+        !why.empty())
+      return refuse(fmt::format("{}; {}", why, right));
   }
   if (std::count(axes.begin(), axes.end(), Axis::projected) > 0)
-    return refuse(fmt::format("lies on a projected grid {} without latitudes and longitudes of its cells; {}",
-                              shape, right));
+    return refuse(
+        fmt::format("lies on a projected grid {} without latitudes and longitudes of its cells. Add them "
+                    "(lat and lon over both dimensions); {}",
+                    shape, right));
   layout.column = kept[1];
   if (kept.size() == 3) layout.feature = kept[2];
   layout.features = layout.length(layout.feature);

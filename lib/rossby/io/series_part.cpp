@@ -10,6 +10,7 @@
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/array_file.hpp"
+#include "rossby/io/dated_numbers.hpp"
 #include "rossby/io/graph_file.hpp"
 #include "rossby/io/hyperslabs.hpp"
 #include "rossby/io/series_coordinates.hpp"
@@ -115,6 +116,10 @@ SeriesPart::Contents SeriesPart::describe(bool all_nodes) const {
   }
   contents.stamps = read_stamps(file, layout, info.remarks);
   contents.time = contents.stamps.axis();
+  if (std::string years = doubt_of_years(contents.stamps.values, contents.stamps.units, contents.time,
+                                         contents.stamps.origin);
+      !years.empty())
+    info.remarks.push_back(fmt::format("{}: {}", contents.stamps.variable, years));
   if (const std::string& guess = contents.time.remark(); !guess.empty())
     info.remarks.push_back(fmt::format("{}: {}", contents.stamps.variable, guess));
   info.gridded = layout.gridded;
@@ -156,6 +161,11 @@ void SeriesPart::describe_nodes(SeriesInfo& info, bool all_nodes) const {
 
 void SeriesPart::convert(std::span<const UnitConversion> conversions) {
   for (std::size_t v = 0; v < conversions.size(); ++v) decoders_[v].convert(conversions[v]);
+}
+
+void SeriesPart::pause() noexcept {
+  file_->pause();
+  std::fill(cached_.begin(), cached_.end(), 0);
 }
 
 bool SeriesPart::finer_than_float() const {
@@ -218,7 +228,7 @@ void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, std::size_t
       if (in_place) {
         float* here = request.out + t * plane;
         file_->read(variable, start, length, here);
-        Decoder::read_row(here, steps * plane, *marks, here);
+        Decoder::read_row(here, steps * plane, *marks);
         continue;
       }
     file_->read(variable, start, length, piece.data());

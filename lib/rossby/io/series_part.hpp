@@ -66,6 +66,10 @@ class SeriesPart {
   void convert(std::span<const UnitConversion> conversions);
   [[nodiscard]] bool finer_than_float() const;
 
+  /// Keeps what is known of the file and closes it, or opens it again to read values (ArrayFile::pause).
+  void pause() noexcept;
+  void resume() { file_->resume(); }
+
   [[nodiscard]] const ArrayFile& file() const { return *file_; }
   [[nodiscard]] Index steps() const { return layouts_.front().length(layouts_.front().time); }
   [[nodiscard]] Index nodes() const {

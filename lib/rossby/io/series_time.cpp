@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/cf_time_units.hpp"
 #include "rossby/io/dated_numbers.hpp"
 #include "rossby/io/series_layout.hpp"
@@ -95,7 +96,7 @@ Stamps stamps_of(const DatedNumbers& dated, const std::string& origin, const std
 bool has_auxiliary_time(const ArrayFile& file, const NetcdfVariable& data, const NetcdfDimension& dimension) {
   if (named_stamps(file, data, dimension) != nullptr) return true;
   return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
-    return is_stamps(file, v, dimension) && says_time(file, v);
+    return is_stamps(file, v, dimension) && (says_time(file, v) || lower_case(v.name) == "time");
   });
 }
 
@@ -126,7 +127,7 @@ Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vec
     return stamps_of(dated, origin, time->name);
   }
   std::vector<double> values = file.read_all(*time);
-  if (time->type == NetcdfType::float32 && is_counter_unit(units) && !values.empty() &&
+  if (time->type == NetcdfType::float32 && !contains(units, " since ") && !values.empty() &&
       values.front() >= 15'000'000 && values.front() < 1e14)
     user_error(
         "{}: its numbers ({:.0f} to {:.0f}) look like dates (YYYYMMDD) in float32, which cannot hold them. "

@@ -162,6 +162,11 @@ std::vector<Index> ZarrStore::chunks(const NetcdfVariable& variable) const {
   return lengths;
 }
 
+void ZarrStore::pause() noexcept {
+  kept_.clear();
+  kept_bytes_ = 0;
+}
+
 void ZarrStore::cache_chunks(const NetcdfVariable& variable, Index bytes) const {
   const ZarrArray& array = array_of(variable);
   const int fixed = shown(variable).fixed;

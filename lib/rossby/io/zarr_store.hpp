@@ -44,6 +44,8 @@ class ZarrStore : public ArrayFile {
   }
   [[nodiscard]] std::vector<Index> chunks(const NetcdfVariable& variable) const override;
   void cache_chunks(const NetcdfVariable& variable, Index bytes) const override;
+  void pause() noexcept override;
+  void resume() override {}
   [[nodiscard]] const std::vector<std::string>& unreadable() const override { return store_.unreadable; }
   [[nodiscard]] std::string remark(const NetcdfVariable& variable) const override;
 

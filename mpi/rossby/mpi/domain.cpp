@@ -382,6 +382,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   domain.inputs = input_variables(comm, config);
   check_input_precision(comm, domain);
   domain.fixed = agree(comm, [&] { return read_fixed(config, domain); });
+  domain.files = file.pause();
   return domain;
 }
 

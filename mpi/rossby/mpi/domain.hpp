@@ -32,7 +32,8 @@ struct InputVariables {
 /// The nodes of a run and who owns them: everything about the data but its values. The same on every rank
 /// except `rows` and `fixed`.
 struct Domain {
-  SeriesInfo info;  // of the variables that are forecast
+  SeriesInfo info;   // of the variables that are forecast
+  KnownFiles files;  // that this rank has opened, closed until values are read
   InputVariables inputs;
   std::vector<Index> file_node;  // of each global row, ascending
   Grid grid;                     // of gridded files

@@ -250,6 +250,8 @@ TEST_F(FieldCases, NumbersThatAreDates) {
       {"double", "day as %Y%m%d.%f", "20010101.25 20010101.5 20010101.75 20010102", "2001-01-01T06:00",
        "2001-01-02T00:00", "6 hours"},
       {"int", "YYYYMM", "199911 199912 200001 200002", "1999-11", "2000-02", "1 month"},
+      {"int", "", "2015364 2015365 2016001 2016002", "2015-12-30", "2016-01-02", "1 day"},
+      {"int", "%Y%j", "2016359 2016366 2017007 2017014", "2016-12-24", "2017-01-14", "7 days"},
       {"int", "", "199911 199912 200001 200002", "1999-11", "2000-02", "1 month"},
       {"int", "years", "1999 2000 2001 2002", "1999-01", "2002-01", "1 year"},
       {"int64", "", "2020022812 2020022818 2020022900 2020022906", "2020-02-28T12:00", "2020-02-29T06:00",
@@ -311,7 +313,8 @@ TEST_F(FieldCases, CountsThatMayBeDatesAreSaid) {
   EXPECT_HAS(remark("1420070400 1420074000 1420077600 1420081200"), "units = \"seconds since 1970-01-01\"");
   EXPECT_HAS(remark("1420070400000 1420074000000 1420077600000 1420081200000"),
              "milliseconds since 1970-01-01");
-  EXPECT_HAS(remark("2015001 2015002 2015003 2015365"), "look like YYYYDDD");
+  EXPECT_HAS(remark("1420070400000000 1420074000000000 1420077600000000 1420081200000000"),
+             "microseconds since 1970-01-01");
   EXPECT_HAS(remark("201501 201502 201552 201601"), "taken for plain counts (guessed)");  // weeks
   EXPECT_HAS(remark("42005 42006 42007 42008"), "taken for plain counts (guessed)");  // a spreadsheet's days
   EXPECT_EQ(remark("0 1 2 3"), "");
@@ -978,6 +981,133 @@ TEST_F(FieldCases, MissingFiltersAreNamed) {
   ASSERT_TRUE(write_filtered(time, "time", {32001}));
   EXPECT_HAS(refusal_of(time), "variable time");
   EXPECT_HAS(refusal_of(time), "filter 32001 (blosc)");
+}
+
+// Further cases of each kind.
+
+TEST_F(FieldCases, PlacesThatSayWhatTheyAreNeedNoAttributeThatNamesThem) {
+  const std::string places =
+      "var la double node\natt la units char degrees_north\ndata la 1 2 3\n"
+      "var lo double node\natt lo units char degrees_east\ndata lo 4 5 6\n";
+  EXPECT_EQ(open(small + places).info().node_lon, (std::vector<double>{4, 5, 6}));
+  // Of two, neither is taken.
+  const std::string another =
+      "var corner double node\natt corner units char degrees_north\ndata corner 7 8 9\n";
+  EXPECT_TRUE(open(small + places + another).info().node_lat.empty());
+  EXPECT_FALSE(open(small + places + another + "att x coordinates char \"la lo\"\n").info().node_lat.empty());
+  // A network of a few kilometres in radians without a unit.
+  EXPECT_HAS(join(open(with_coordinates("", "0.701 0.702 0.703", "0.101 0.102 0.103")).info().remarks),
+             "radian");
+}
+
+TEST_F(FieldCases, DatesThatClaimToCountFromADate) {
+  const auto with = [](const char* type, const char* units, const char* stamps) {
+    return fmt::format(
+        "dim time 3\ndim node 1\nvar time {} time\natt time units char \"{}\"\ndata time {}\nvar x float "
+        "time node\n"
+        "ramp x 0 1 3\n",
+        type, units, stamps);
+  };
+  EXPECT_HAS(refusal(with("int", "days since 2015-01-01", "20150101 20150102 20150103")),
+             "look like dates (YYYYMMDD). Set units = \"YYYYMMDD\"");
+  EXPECT_HAS(refusal(with("int64", "hours since 1970-01-01", "2015010100 2015010101 2015010102")),
+             "(YYYYMMDDHH)");
+  EXPECT_HAS(
+      join(open(with("double", "seconds since 1970-01-01", "1420070400000 1420070460000 1420070520000"))
+               .info()
+               .remarks),
+      "warning: its stamps run from 46970-");
+  EXPECT_TRUE(open(with("double", "days since 0001-01-01", "736000 736001 736002")).info().remarks.empty());
+  EXPECT_HAS(refusal(with("int64", "", "1420070400000000000 1420074000000000000 1420077600000000000")),
+             "units = \"nanoseconds since 1970-01-01\"");
+  EXPECT_HAS(refusal(with("float", "yyyymmdd", "20150101 20150103 20150105")), "float32");
+}
+
+TEST_F(FieldCases, TextsThatAreAlmostDates) {
+  const auto with = [](const std::string& texts) {
+    return "dim t 3\ndim node 2\nvar x float t node\nramp x 0 1 6\nvar date string t\ntexts date " + texts +
+           "\n";
+  };
+  EXPECT_HAS(refusal(with("15-01-01 15-01-02 15-01-03")), "whose year does not have four digits");
+  EXPECT_HAS(refusal(with("01/02/2015 02/02/2015 03/02/2015")), "\"01/02/2015\", which is not a date");
+  EXPECT_EQ(open(with("20150131T180000Z 20150201T000000Z 20150201T060000Z")).info().time.text(1),
+            "2015-02-01T00:00");
+  EXPECT_EQ(open(with("20150131 20150201 20150202")).info().time.step_text(), "1 day");
+  EXPECT_HAS(join(open(with("2015-01-01T02:00+02:00 2015-01-01T01:00 2015-01-01T02:00")).info().remarks),
+             "2 of 3 have no offset from UTC");
+  // The hour that summer time repeats; steps in another order.
+  const std::string twice = refusal(with("\"2015-10-25 01:00\" \"2015-10-25 02:00\" \"2015-10-25 02:00\""));
+  EXPECT_HAS(twice, "summer time, use UTC");
+  EXPECT_EQ(twice.find("float32"), std::string::npos);
+  EXPECT_HAS(refusal(with("2015-01-02 2015-01-01 2015-01-03")), "Sort the steps");
+}
+
+TEST_F(FieldCases, MoreVariablesThatAreNotTheSeries) {
+  const std::string with = small + "att x units char K\n";
+  for (const char* more :
+       {"var e float time node\natt e standard_name char \"air_temperature standard_error\"\n",
+        "var p float time node\natt x formula_terms char \"ps: p\"\n",
+        "var l float time node\natt l standard_name char land_area_fraction\n"})
+    EXPECT_EQ(open(with + more).info().variables[0].name, "x") << more;
+  // Members of an ensemble are neither nodes nor features.
+  EXPECT_HAS(refusal("dim time 2\ndim member 3\ndim node 2\nvar time double time\nramp time 0 1 2\n"
+                     "var x float time member node\nramp x 0 1 12\n"),
+             "has 3 members along member. Take one of them");
+  // Dimensions in another order, or grids, that only names tell from nodes and features.
+  for (const auto& [a, b, why] : {std::tuple{"channel", "sensor", "wrong order: transpose it"},
+                                  {"lead", "place", "wrong order: transpose it"},
+                                  {"level", "node", "levels along level. Take one"},
+                                  {"ny", "nx", "ds.stack(node=(\"ny\", \"nx\"))"},
+                                  {"south_north", "west_east", "without latitudes"}})
+    EXPECT_HAS(refusal(fmt::format("dim time 2\ndim {} 3\ndim {} 2\nvar time double time\nramp time 0 1 2\n"
+                                   "var x float time {} {}\nramp x 0 1 12\n",
+                                   a, b, a, b)),
+               why);
+  // A time called so along a dimension called otherwise.
+  EXPECT_EQ(open("dim record 3\ndim node 2\nvar x float record node\nramp x 0 1 6\nvar time double record\n"
+                 "att time units char \"hours since 2020-01-01\"\nramp time 0 3 3\n")
+                .info()
+                .time.step_text(),
+            "3 hours");
+  EXPECT_HAS(refusal("dim time 3\nvar x float time\nramp x 0 1 3\nvar time double time\nramp time 0 1 3\n"),
+             "expand_dims");
+}
+
+TEST_F(FieldCases, MarksThatOnlyFloat32Rounds) {
+  const std::string data =
+      "dim time 2\ndim node 2\nvar time double time\natt time units char \"days since 2000-01-01\"\nramp "
+      "time 0 1 2\n"
+      "var x double time node\n";
+  for (const char* c : {"att x missing_value float -99.9\ndata x 1 -99.9 -99.91 2\n",
+                        "att x missing_value double -99.9\ndata x 1 -99.90000152587890625 -99.91 2\n"}) {
+    const std::vector<float> got = values(open(data + c));
+    EXPECT_TRUE(std::isnan(got[1])) << c;
+    EXPECT_FLOAT_EQ(got[2], -99.91F) << c;
+  }
+  EXPECT_HAS(join(open(small + "att x scale double 0.1\natt x undef double -9\n").info().remarks),
+             "If scale_factor is meant");
+}
+
+TEST_F(FieldCases, BlanksThatOtherAlphabetsHave) {
+  EXPECT_EQ(clean_text("\u00a0degrees_north \u3000"), "degrees_north");
+  EXPECT_EQ(clean_text("\ufeffK"), "K");
+  EXPECT_EQ(clean_text("a\x1b[31mb"), "a [31mb");
+}
+
+TEST_F(FieldCases, MoreStampsThatAreRounded) {
+  std::vector<double> epoch, hours;
+  for (int t = 0; t < 200; ++t) {
+    epoch.push_back(static_cast<double>(static_cast<float>(1420070400.0 + 300.0 * t)));
+    hours.push_back(std::round(t / 6.0 * 1e4) / 1e4);
+  }
+  const TimeAxis minutes = axis(epoch, "seconds since 1970-01-01");
+  EXPECT_EQ(minutes.step_milliseconds(), 300'000);
+  EXPECT_TRUE(minutes.regular() && minutes.gaps().empty());
+  EXPECT_EQ(axis(hours, "hours since 2015-01-01").step_milliseconds(), 600'000);
+  // Equal distances are no rounding, whatever they are.
+  std::vector<double> steps;
+  for (int t = 0; t < 200; ++t) steps.push_back(0.007 * t);
+  EXPECT_EQ(axis(steps, "days since 2015-01-01").step_milliseconds(), 604'800);
 }
 
 // The reported cases themselves.

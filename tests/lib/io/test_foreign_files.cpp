@@ -195,6 +195,22 @@ TEST(ForeignFiles, ATruncatedClassicFileIsNotReadAsZeros) {
   }
 }
 
+TEST(ForeignFiles, FilesOfAnotherKindAreNamed) {
+  const TemporaryDirectory folder;
+  const std::pair<std::string, const char*> kinds[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"},
+      {"<!DOCTYPE html><html></html>", "login or an error page"},
+      {"\x1f\x8b\x08", "gunzip"},
+      {std::string("\x28\xb5\x2f\xfd\x04"), "unzstd"},
+      {"\x0e\x03\x13\x01", "an HDF4 file. Convert it"},
+      {"", "empty"},
+      {std::string(4096, '\0'), "zeros"}};
+  for (const auto& [content, name] : kinds) {
+    std::ofstream(folder / "a.nc", std::ios::binary) << content;
+    EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }), name);
+  }
+}
+
 TEST(ForeignFiles, ValuesThatWereNeverWrittenAreMissing) {
   const TemporaryDirectory folder;
   int file, dims[2], t, x;

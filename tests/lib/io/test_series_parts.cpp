@@ -73,6 +73,24 @@ class SeriesParts : public ::testing::Test {
   const TemporaryDirectory folder_;
 };
 
+TEST_F(SeriesParts, StayKnownWhileTheyAreClosed) {
+  const std::string days = "days since 2000-01-01";
+  const std::string b = make("b.nc", {4, 1, days, "", "m"}), c = make("c.nc", {5, 4, days, "", "km"});
+  const SeriesFile file = open({b, c});
+  const std::vector<float> expected = values(file);
+  EXPECT_FLOAT_EQ(expected[3], 50'100.0F);  // km in m
+  const KnownFiles parts = file.pause();
+  const SeriesFile again = SeriesFile::reopen(file.info(), {}, parts);
+  EXPECT_EQ(values(again), expected);
+  EXPECT_EQ(values(again), expected);
+  EXPECT_EQ(values(file), expected);
+  EXPECT_EQ(values(SeriesFile::reopen(file.info(), {})), expected);
+  // Another file of that name is not read for it.
+  (void)again.pause();
+  make("c.nc", {5, 4, days, "att x long_name char other", "km"});
+  EXPECT_HAS(user_message([&] { (void)values(again); }), "c.nc: the file changed while it was read");
+}
+
 TEST_F(SeriesParts, AreTheOneFile) {
   const SeriesFile one = open({make("one.nc", {0, 9})});
   const std::string a = make("a.nc", {0, 4}), b = make("b.nc", {4, 1}), c = make("c.nc", {5, 4});
