@@ -190,10 +190,11 @@ class Grid(GridFiles):
         """A killed evaluation: what it has left, the kept file and how far it got."""
         progress = self.path(file + ".progress")
         for _ in range(20):
-            process = self.launch(self.command(2, ["evaluate", "run", "-o", "killed.json", "--hindcasts", file]))
+            process = self.launch([support.mpiexec, "-n", "2", support.rossby, "evaluate", "run", "-o", "killed.json",
+                                   "--hindcasts", file])
             while process.poll() is None and not os.path.exists(progress):
                 time.sleep(0.001)
-            ranks = list(self.ranks(process).values())
+            ranks = self.ranks(process)
             for pid in ranks:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
