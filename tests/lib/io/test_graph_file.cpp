@@ -135,7 +135,7 @@ TEST(EdgeTable, Refusals) {
   refuse("0,1,\n", "is not a finite number");
   refuse("0,1\n", "t.csv:1: the line has 2 columns, but needs source,destination,distance", true);
   refuse("0\n", "1 columns, but needs source,destination[,weight]");
-  refuse("0;1;1,5\n", "separated by commas");
+  refuse("from;to;weight\n0;1;1,5\n", "separated by commas");
   refuse("cost,from,to\n0,1,2\n",
          "t.csv:1: the columns are cost,from,to, but source,destination,cost is expected");
   refuse("0,1,1,1\n", "4 columns");

@@ -297,7 +297,7 @@ TEST(SeriesFile, MissingDamagedAndForeignFiles) {
   EXPECT_HAS(user_message([&] { open(folder / "text.nc"); }),
              "not a NetCDF file, but a table of text (CSV?)");
   std::ofstream(folder / "empty.nc").close();
-  EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "not a readable NetCDF file");
+  EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "empty: was its download");
   Maker{}.write(folder / "whole.nc");
   const auto size = std::filesystem::file_size(folder / "whole.nc");
   for (const auto cut : {size - 1, size / 2, size / 10, std::uintmax_t{9}}) {
