@@ -400,4 +400,21 @@ AsyncStatistics simulate_asynchronous(const AsyncQuestion& question, bool begin_
   return all;
 }
 
+AsyncStatistics simulate_epochs(AsyncQuestion question, Index epochs) {
+  AsyncStatistics all;
+  const auto count = static_cast<double>(epochs);
+  for (Index k = 0; k < epochs; ++k, ++question.seed) {
+    const AsyncStatistics one = simulate_asynchronous(question);
+    all.epoch_seconds += one.epoch_seconds / count;
+    all.updates += one.updates / count;
+    for (Index i = 0; i < std::ssize(one.mini_batch); ++i)
+      add(all.mini_batch, i, one.updates * one.mini_batch[static_cast<std::size_t>(i)]);
+    for (Index i = 0; i < std::ssize(one.staleness); ++i)
+      add(all.staleness, i, one.staleness[static_cast<std::size_t>(i)]);
+  }
+  normalise(all.mini_batch);
+  normalise(all.staleness);
+  return all;
+}
+
 }  // namespace rossby

@@ -58,4 +58,8 @@ struct AsyncStatistics {
 [[nodiscard]] AsyncStatistics simulate_asynchronous(const AsyncQuestion& question,
                                                     bool begin_together = true);
 
+/// The mean of `epochs` of them, each with draws of its own: an epoch of few sub-batches is a matter of
+/// chance.
+[[nodiscard]] AsyncStatistics simulate_epochs(AsyncQuestion question, Index epochs);
+
 }  // namespace rossby

@@ -111,9 +111,10 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
     question.longest_rest = longest_rest;
     question.empty_seconds = header;
   }
-  constexpr Index most = 200'000;
-  found.statistics = plan.place.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question)
-                                                                    : asynchronous_law(question);
+  constexpr Index most = 200'000, enough = 20'000;
+  const Index batches = place.time_groups * std::max<Index>(1, p.epoch_steps);
+  found.statistics = batches > most ? asynchronous_law(question)
+                                    : simulate_epochs(question, std::clamp<Index>(enough / batches, 1, 32));
   return found;
 }
 

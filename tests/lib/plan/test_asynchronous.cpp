@@ -161,6 +161,22 @@ TEST(AsynchronousSimulation, UpdatesBeginWhenRestingRanksJoin) {
   EXPECT_NEAR(s.epoch_seconds, 2.6, 1e-12);
 }
 
+TEST(AsynchronousSimulation, EpochsAreAveraged) {
+  AsyncQuestion question;
+  question.workers = {{5, times(1, 0.3, 1), 6}};
+  question.update_seconds = {0.1};
+  const AsyncStatistics all = simulate_epochs(question, 20);
+  double seconds = 0, updates = 0;
+  for (; question.seed <= 20; ++question.seed) {
+    const AsyncStatistics one = simulate_asynchronous(question);
+    seconds += one.epoch_seconds;
+    updates += one.updates;
+  }
+  EXPECT_NEAR(all.epoch_seconds, seconds / 20, 1e-9);
+  EXPECT_NEAR(all.updates, updates / 20, 1e-9);
+  EXPECT_NEAR(mean_of(all.mini_batch), 30 * 20 / updates, 1e-9) << "each sub-batch is in one update";
+}
+
 // Without jitter workers that begin together end together: each update takes all, which no law of
 // independent phases says.
 TEST(AsynchronousSimulation, PhasesLockWithoutJitter) {
