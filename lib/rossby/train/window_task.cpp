@@ -182,11 +182,10 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
                                                ->target(tape, static_cast<Index>(h), options_.scaled_loss);
       for (Index q = 0; q < options_.levels(); ++q) {
         const Var<T> output = level_of(outputs_[k * horizons + h], q, m);
-        masked_error(tape, options_.loss_of(q),
-                     options_.scaled_loss
-                         ? output
-                         : affine_rows(tape, output, reader_->scale(), reader_->shift()),
-                     target, scale_, sum_);
+        masked_error(
+            tape, options_.loss_of(q),
+            options_.scaled_loss ? output : affine_rows(tape, output, reader_->scale(), reader_->shift()),
+            target, scale_, sum_);
       }
     }
 }
@@ -356,26 +355,26 @@ void WindowTask<T>::rehearse_validation(Tape<T>& tape) {
 template <class T>
 double WindowTask<T>::validation_loss(Tape<T>& tape) {
   double sums[] = {0, 0};  // errors, observed targets
-  forecast_levels(tape, validation_origins_, plan_.options().shape.outputs,
-                  [&](Index first, Index horizon, Index level, NodeView<const T> x) {
-                    const MaskedError loss = options_.loss_of(level);
-                    for (Index b = 0; b < x.cols; ++b) {
-                      const float* target = store_->at(
-                          validation_origins_[static_cast<std::size_t>(first + b)] + horizon + options_.view);
-                      for (Index i = 0; i < x.rows; ++i)
-                        for (Index f = 0; f < x.channels; ++f) {
-                          const double truth = target[i * x.channels + f];
-                          if (std::isnan(truth)) continue;
-                          const double error = static_cast<double>(x.at(i, b)[f]) - truth;
-                          const auto unit = options_.scaled_loss
-                                                ? static_cast<double>(reader_->scale()[i * x.channels + f])
-                                                : 1.0;
-                          sums[0] += loss.value(error / unit);
-                          sums[1] += 1;
-                        }
-                    }
-                    if (level == 0) note_scores(tape, x);
-                  });
+  forecast_levels(
+      tape, validation_origins_, plan_.options().shape.outputs,
+      [&](Index first, Index horizon, Index level, NodeView<const T> x) {
+        const MaskedError loss = options_.loss_of(level);
+        for (Index b = 0; b < x.cols; ++b) {
+          const float* target =
+              store_->at(validation_origins_[static_cast<std::size_t>(first + b)] + horizon + options_.view);
+          for (Index i = 0; i < x.rows; ++i)
+            for (Index f = 0; f < x.channels; ++f) {
+              const double truth = target[i * x.channels + f];
+              if (std::isnan(truth)) continue;
+              const double error = static_cast<double>(x.at(i, b)[f]) - truth;
+              const auto unit =
+                  options_.scaled_loss ? static_cast<double>(reader_->scale()[i * x.channels + f]) : 1.0;
+              sums[0] += loss.value(error / unit);
+              sums[1] += 1;
+            }
+        }
+        if (level == 0) note_scores(tape, x);
+      });
   reducer_->ordered_sum(sums);
   return sums[1] > 0 ? sums[0] / sums[1] : std::numeric_limits<double>::quiet_NaN();
 }
