@@ -86,7 +86,8 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   found.update_seconds = header + looked_at_sum(profile, place, p.summed_bytes) + p.optimiser;
   found.worker_seconds = p.forward + p.backward + p.messages;
   double sleep = 0;
-  for (int group = 0; group < place.time_groups; ++group) sleep += sleep_of(group).at(0.5) / place.time_groups;
+  for (int group = 0; group < place.time_groups; ++group)
+    sleep += sleep_of(group).at(0.5) / place.time_groups;
   // Without a core of its own an update takes its arithmetic from the worker, if that does not sleep. All
   // ranks make all updates: as many as there are gradients, or as fit into the time.
   if (place.ranks_on_host() * place.threads >= profile.cores) {
