@@ -19,11 +19,10 @@ double quantile(const std::vector<double>& ascending, double share) {
 }
 
 /// Draw number `draw` of a contender's log error; `gain` is that of the draw.
-double draw_error(const Contender& contender, double gain, const Random& random, const Random& seeds,
-                  std::size_t draw) {
+double draw_error(const Contender& contender, double gain, const Random& random, std::size_t draw) {
   double error = contender.error.mean + contender.error.sd * random.normal(draw);
   if (contender.ends_with_decay) error += gain;
-  return std::min(error, std::log(contender.best_so_far)) + contender.seeds * seeds.normal(draw);
+  return std::min(error, std::log(contender.best_so_far));
 }
 
 }  // namespace
@@ -39,7 +38,7 @@ std::vector<Chances> chances(std::span<const Contender> contenders, const CurveT
   for (std::size_t k = 0; k < count; ++k)
     for (std::size_t d = 0; d < draws; ++d) {
       const double gain = trust.gain + trust.gain_sd * gains.normal(d);
-      drawn[k][d] = draw_error(contenders[k], gain, random.at(k), seeds.at(k), d);
+      drawn[k][d] = draw_error(contenders[k], gain, random.at(k), d);
       least[d] = std::min(least[d], drawn[k][d]);
     }
   std::vector<double> sharing(draws);  // contenders that share the best error of a draw
@@ -54,6 +53,9 @@ std::vector<Chances> chances(std::span<const Contender> contenders, const CurveT
     all[k].regret /= static_cast<double>(draws);
     std::sort(drawn[k].begin(), drawn[k].end());
     all[k].predicted = std::exp(quantile(drawn[k], 0.5));
+    const Random others = seeds.at(k);
+    for (std::size_t d = 0; d < draws; ++d) drawn[k][d] += contenders[k].seeds * others.normal(d);
+    std::sort(drawn[k].begin(), drawn[k].end());
     all[k].low = std::exp(quantile(drawn[k], 0.05));
     all[k].high = std::exp(quantile(drawn[k], 0.95));
   }

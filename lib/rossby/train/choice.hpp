@@ -26,8 +26,9 @@ struct Chances {
   double regret = 0;            // expected (error / smallest error of all − 1)
 };
 
-/// By 8000 draws of all final errors of trainings with another seed. The gain at the end is one number a
-/// draw. A function of the seed and the contenders alone. Empty if there are none.
+/// By 8000 draws of all final errors. The gain at the end is one number a draw. Intervals hold for trainings
+/// with another seed; probabilities and regrets do not count this scatter, which is the same for a choice and
+/// its rivals. A function of the seed and the contenders alone. Empty if there are none.
 [[nodiscard]] std::vector<Chances> chances(std::span<const Contender> contenders, const CurveTrust& trust,
                                            std::uint64_t seed);
 
