@@ -57,7 +57,7 @@ class Profiles(Runs, LoadsJson):
         cls.profiled = cls.run_ranks(1, *cls.arguments("first"))
 
     @classmethod
-    def arguments(cls, output, *more, data="series.nc", candidates="candidates.toml", costs=None, budget="50%"):
+    def arguments(cls, output, *more, data="series.nc", candidates="candidates.toml", costs=None, budget="80%"):
         words = ["profile", data, "-o", output, "--budget", budget, "--candidates", candidates, "--set", "train.epochs=10",
                  "--set", "window.batch=16", "--set", "parallel.threads=1", *more]
         return words + (["--costs", costs] if costs else [])
