@@ -15,23 +15,23 @@
 namespace rossby {
 namespace {
 
-/// Of the sums of counts, votes and flags.
+/// Bits that a sum sends for counts, votes and flags.
 constexpr double header_bytes = 8 * 64;
 
-/// Times of this mean, equally likely, normal with this coefficient of variation.
+/// Returns equally likely times with this mean, normal with this coefficient of variation.
 std::vector<double> spread(double mean, double variation) {
   constexpr int count = 63;
   std::vector<double> values;
   for (int k = 0; k < count; ++k) {
-    // The logistic distribution's quantile, scaled to the deviation of the normal one, is near enough.
+    // The quantile of the logistic distribution, scaled to the normal one's deviation, is close enough.
     const double p = (k + 0.5) / count, quantile = std::sqrt(3.0) / 3.14159265358979 * std::log(p / (1 - p));
     values.push_back(mean * std::max(0.2, 1 + variation * quantile));
   }
   return values;
 }
 
-/// How much times vary, from what the slowest of equal ranks takes longer than their mean: of normal times
-/// that is cv · sqrt(2 ln P), for few ranks somewhat less.
+/// Returns the coefficient of variation cv of times, from the excess of the slowest of P equal ranks over
+/// their mean. For normal times the excess is cv · sqrt(2 ln P), somewhat less for few ranks.
 double variation(const MachineProfile& profile, const Place& place, double seconds) {
   constexpr double least = 0.02;
   if (place.ranks < 2) return least;
@@ -40,17 +40,16 @@ double variation(const MachineProfile& profile, const Place& place, double secon
   return std::clamp(longer / largest, least, 1.0);
 }
 
-/// Seconds of a sum that the threads of updates look at; in machine files of earlier versions none was
-/// measured.
+/// Returns the seconds of a sum that update threads poll. Machine files of earlier versions lack it.
 double looked_at_sum(const MachineProfile& profile, const Place& place, double bytes) {
   const double seconds = message_seconds(profile, "looked_at_sum", place, 1, bytes);
   return seconds > 0 ? seconds : message_seconds(profile, "allreduce", place, 1, bytes);
 }
 
-/// Times of a sub-batch with what the group sleeps before it.
+/// Adds the sleep of the group before each sub-batch to the times.
 std::vector<double> with_sleep(std::vector<double> seconds, const GroupSleep& sleep) {
   const std::size_t count = seconds.size();
-  for (std::size_t k = 0; k < count; ++k)  // 26 has no divisor in common with 63: each of both once
+  for (std::size_t k = 0; k < count; ++k)  // 26 and 63 are coprime: each pair once
     seconds[k] += sleep.at((static_cast<double>(k * 26 % count) + 0.5) / static_cast<double>(count));
   return seconds;
 }
@@ -88,8 +87,8 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   double sleep = 0;
   for (int group = 0; group < place.time_groups; ++group)
     sleep += sleep_of(group).at(0.5) / place.time_groups;
-  // Without a core of its own an update takes its arithmetic from the worker, if that does not sleep. All
-  // ranks make all updates: as many as there are gradients, or as fit into the time.
+  // Without a core of its own, an update takes compute time from the worker, unless the worker sleeps. Every
+  // rank makes all updates: as many as there are gradients, or as fit into the time.
   if (place.ranks_on_host() * place.threads >= profile.cores) {
     const double busy = found.worker_seconds, all = busy + sleep;
     found.worker_seconds +=

@@ -40,7 +40,7 @@ AsynchronousOptions asynchronous_options(const Communicator& comm, const Config&
   return options;
 }
 
-/// What has to be alike in a training and its replay, for equal bits; time groups may differ.
+/// Returns the settings that a training and its replay must share for equal bits. Time groups may differ.
 template <class T>
 nlohmann::ordered_json head_of(const Config& config, const ModelRun<T>& run) {
   return {{"config_hash", config.hash()},
@@ -60,7 +60,7 @@ nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
   return head;
 }
 
-/// Throws UserError if a recording is of another training. False: its row blocks alone are others.
+/// Returns false if only the row blocks differ. Throws UserError if the recording is of another training.
 bool check_replay(const UpdateLog& log, const std::string& head_here, const std::string& path) {
   const auto there = head_of(log, path), here = nlohmann::ordered_json::parse(head_here);
   const auto groups = there["time_groups"].template get<std::size_t>();
@@ -79,7 +79,7 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
     if (!there.contains(name) || there[name] != here[name])
       user_error("{}: this recording has other {} ({} = {} in the recording, {} in this training)", path,
                  advice, name, there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
-  // Recordings of earlier versions have no products: there was one kind.
+  // Recordings of earlier versions do not name products: there was one kind.
   if (there.value("products", "model") != here["products"])
     user_error("{}: this recording is of other products. Set parallel.products = \"{}\"", path,
                there.value("products", "model"));
@@ -199,7 +199,7 @@ unsigned AsynchronousRun<T>::run(Tape<T>& tape, double lr, TrainingState& now,
   return votes;
 }
 
-/// Rank 0 has the events of all groups sent, and adds them to the file.
+/// Rank 0 collects the events of all groups and appends them to the file.
 template <class T>
 void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& events) const {
   const ProcessGrid& grid = run_->grid();

@@ -13,25 +13,25 @@
 
 namespace rossby {
 
-/// Message spaces, copies of the parameters and updates of a training with train.updates = "asynchronous", or
-/// of one that repeats such a training (TrainOptions::replay).
+/// Message spaces, parameter copies and updates of a training with train.updates = "asynchronous", or of a
+/// replay of such a training (TrainOptions::replay).
 template <class T>
 class AsynchronousRun final : public EpochUpdates<T> {
  public:
-  /// Null: updates are synchronous. Throws UserError if the run cannot be trained so. Collective.
+  /// Returns null if updates are synchronous. Throws UserError if the run cannot be trained so. Collective.
   static std::unique_ptr<AsynchronousRun> make(const Communicator& comm, const Config& config,
                                                const TrainOptions& options, ModelRun<T>& run);
 
-  /// What the optimiser works on.
+  /// The parameters that the optimiser updates.
   [[nodiscard]] std::span<Parameter<T>* const> parameters() { return masters_.parameters(); }
-  /// Has the trainer train the task by updates of the optimiser. They outlive this.
+  /// Makes the trainer train the task by updates of the optimiser. Both must outlive this object.
   void attach(Task<T>& task, Optimiser<T>& optimiser, Trainer<T>& trainer);
-  /// By updates so far, on this rank. Not while they are under way.
+  /// Messages and bytes of updates so far, on this rank. Must not be called while updates are under way.
   [[nodiscard]] Traffic sent() const;
-  /// A line on how updates are made.
+  /// Returns a line that says how updates are made.
   [[nodiscard]] std::string remark() const;
 
-  /// Writes down what updates took, where that is asked for.
+  /// Runs an epoch, and records its updates if the training asks for a recording.
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
   [[nodiscard]] const StepSeconds& seconds() const override { return updates_->seconds(); }
@@ -46,34 +46,34 @@ class AsynchronousRun final : public EpochUpdates<T> {
   std::string record_, head_;
   std::vector<UpdateLeg> replayed_;
   bool replays_;
-  bool other_blocks_ = false;  // than those of the recording
+  bool other_blocks_ = false;  // not those of the recording
   MasterParameters<T> masters_;
   ModelRun<T>* run_;
   MpiReducer all_, groups_, blocks_, workers_;
   std::unique_ptr<EpochUpdates<T>> updates_;
-  Asynchronous<T>* asynchronous_ = nullptr;  // updates_, unless they are repeated
+  Asynchronous<T>* asynchronous_ = nullptr;  // updates_, unless it is a replay
 };
 
-/// What asynchronous updates are not for: a line for an error; empty: they can train this.
+/// Returns why this configuration cannot use asynchronous updates, as a line for an error; empty if it can.
 [[nodiscard]] std::string why_not_asynchronous(const Config& config, Index stages);
 
-/// Time groups of the training that is to be repeated; 0: none is. Throws UserError on every rank where the
-/// recording cannot be read, or is of other settings. Collective.
+/// Returns the time groups of the training to be repeated; 0 if none is. Throws UserError on every rank if
+/// the recording cannot be read or has other settings. Collective.
 [[nodiscard]] Index recorded_groups(const Communicator& comm, const Config& config,
                                     const TrainOptions& options);
 
-/// Of an epoch or of several; all ranks together.
+/// Returns the counts of one or several epochs, over all ranks.
 [[nodiscard]] nlohmann::ordered_json updates_json(const UpdateCounts& counts);
-/// The same as a line: "712, of 11.2 windows (deviation 3.1), …".
+/// Returns the same as a line: "712, of 11.2 windows (deviation 3.1), …".
 [[nodiscard]] std::string updates_text(const UpdateCounts& counts);
 
-/// Seconds that a rank sleeps before a step or sub-batch: any between these, equally likely.
+/// Seconds that a rank sleeps before a step or sub-batch, uniform between these two.
 struct GroupSleep {
   double least = 0, most = 0;
   [[nodiscard]] double at(double share) const { return least + share * (most - least); }
 };
-/// A hook of tests and benchmarks: ROSSBY_SLOW_GROUPS=*:0.02,1:0.06-0.1 has each rank of time group 1 sleep
-/// 0.06 to 0.1 s, and those of the others 0.02 s. 0: the group is not named.
+/// Hook for tests and benchmarks. With ROSSBY_SLOW_GROUPS=*:0.02,1:0.06-0.1 each rank of time group 1 sleeps
+/// 0.06 to 0.1 s, and ranks of other groups 0.02 s. Returns 0 if the group is not named.
 [[nodiscard]] GroupSleep sleep_of(int group);
 
 }  // namespace rossby

@@ -30,7 +30,7 @@ double predict_entry_cost(const MeasuredMachine& machine, const Job& job,
   std::vector<const OpSample*> pointers;
   for (const OpSample& sample : samples) pointers.push_back(&sample);
   const OpModel model = fit(pointers);
-  // Times that only one of the two explains say nothing of how they weigh.
+  // If one of the two alone explains the times, their relative weight is unknown.
   if (model.per_flop <= 0 || model.per_byte <= 0) return 0;
   constexpr double least = 1e-6, most = 1e6;
   return std::clamp(model.per_byte / model.per_flop, least, most);

@@ -8,10 +8,10 @@
 
 namespace rossby {
 
-/// What an entry of the graph takes, in units of a row's time (parallel.entry_cost): least squares over
-/// predictions of parts of the graph, equal rows in 8 and in 16 of them, so that rows and entries vary
-/// (`load`: the configuration with further settings). 0: the graph has no sparse relations, or as many
-/// entries in every row. Not collective.
+/// Returns the cost of a graph entry in units of a row's time (parallel.entry_cost). It is a least-squares
+/// fit to predictions of parts of the graph: 8 and 16 parts of equal rows, so that rows and entries vary.
+/// `load` makes the configuration with further settings. Returns 0 if the graph has no sparse relations, or
+/// equally many entries in every row. Not collective.
 [[nodiscard]] double predict_entry_cost(
     const MeasuredMachine& machine, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole);

@@ -21,7 +21,7 @@
 namespace rossby {
 namespace {
 
-/// One of any format, or what was begun and never written.
+/// Accepts a machine file of any format, and an empty file that was never written.
 void expect_machine_file(const std::string& file) {
   const std::string text = read_text(file);
   const auto json = nlohmann::json::parse(text, nullptr, false);
@@ -32,12 +32,12 @@ void expect_machine_file(const std::string& file) {
                file);
 }
 
-/// Whether --precision is one of products.
+/// True if --precision names a precision of products.
 bool of_products(const std::string& precision) {
   return precision == "tf32" || precision == "bf16";
 }
 
-/// The device that is measured, too, on all ranks; empty: none.
+/// Returns the device to measure too, on all ranks; empty if there is none.
 std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
   const bool wanted =
       asked.only.empty() || std::find(asked.only.begin(), asked.only.end(), "device") != asked.only.end();
@@ -56,7 +56,7 @@ std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
   return lacks_gpus(comm) ? "" : "cuda";
 }
 
-/// Threads of a rank, the same on all of them.
+/// Returns the threads of a rank, the same on all ranks.
 int common_threads(const Communicator& comm) {
   const int mine = threads_per_rank(comm, Config());
   const std::string threads = different_numbers(comm, mine);
@@ -68,8 +68,7 @@ int common_threads(const Communicator& comm) {
   return mine;
 }
 
-/// Throws what can be known before minutes of measuring: a file that cannot be added to, or not written. On
-/// rank 0.
+/// Finds errors before minutes of measuring: a file that cannot be extended or written. Rank 0 only.
 void try_output(const CalibrateOptions& asked, const MachineProfile& profile) {
   if (!asked.replace && std::filesystem::exists(asked.output)) {
     MachineProfile test = read_profile(asked.output);
@@ -80,7 +79,7 @@ void try_output(const CalibrateOptions& asked, const MachineProfile& profile) {
                  error.what());
     }
   } else {
-    // Of what it replaces nothing is lost before there is something else.
+    // Keep the old file until a new one replaces it.
     if (std::filesystem::exists(asked.output)) expect_machine_file(asked.output);
   }
   const std::string trial = temporary_name(asked.output);
@@ -101,7 +100,7 @@ CalibrationOptions options_of(const CalibrateOptions& asked) {
 }  // namespace
 
 bool CalibrateOptions::wants(const char* what) const {
-  if (of_products(precision) && only.empty())  // of the host all is there in float
+  if (of_products(precision) && only.empty())  // float measures all of the host
     return precision == "bf16" && device == "none" && what == std::string_view("ops");
   return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
 }

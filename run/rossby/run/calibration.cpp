@@ -29,7 +29,7 @@
 namespace rossby {
 namespace {
 
-/// A file of this rank alone, gone with this.
+/// A file of this rank only; the destructor removes it.
 class OwnFile {
  public:
   OwnFile(const Communicator& comm, const std::string& folder, const char* ending)
@@ -82,13 +82,13 @@ TimedOps time_steps(const Communicator& together, const Communicator& own, const
                      });
 }
 
-/// Σ over steps of the slowest rank's time, and of the ranks' mean.
+/// Sums over steps: the slowest rank's time, and the mean time of ranks.
 struct Apart {
   double slowest = 0, mean = 0, count = 0;
 };
 
-/// By the time that steps take, three kinds to a factor of ten: what disturbs a rank for a moment is much of
-/// a short step, and evens out in a long one.
+/// Keyed by step time, three classes per factor of ten. A brief disturbance is much of a short step and
+/// averages out in a long one.
 using ApartByLength = std::map<double, Apart>;
 
 void add_steps(const Communicator& comm, std::vector<double> steps, ApartByLength& apart) {
@@ -107,7 +107,7 @@ void add_steps(const Communicator& comm, std::vector<double> steps, ApartByLengt
   of.count -= fewest;
 }
 
-/// A built-in training on data in a file.
+/// Returns a built-in training on data in a file.
 Config config_of(const CalibrationCase& of, const CalibrationOptions& options, const std::string& file) {
   const std::vector<std::string> sets{"data.file=" + file,
                                       "parallel.device=" + options.device,
@@ -120,8 +120,7 @@ Config config_of(const CalibrationCase& of, const CalibrationOptions& options, c
   return Config::parse(of.settings, "calibration", sets);
 }
 
-/// Two epochs of a training, with nothing timed. Returns the memory that is resident when they are over, in
-/// bytes.
+/// Runs two epochs of a training without timing. Returns the resident memory afterwards, in bytes.
 template <class T>
 double train(const Communicator& comm, const Config& config) {
   const auto run = make_run<T>(comm, config, Purpose::training);
@@ -134,7 +133,7 @@ double train(const Communicator& comm, const Config& config) {
   return resident_bytes();
 }
 
-/// Bytes a second that all ranks write to their own files and read back, one rank's.
+/// Measures one rank's bytes per second while all ranks write to their own files and read them back.
 void time_disk(const Communicator& comm, const CalibrationOptions& options, int ranks,
                MachineProfile& profile) {
   const std::size_t bytes = options.quick ? 1 << 20 : 64 << 20;
@@ -149,7 +148,7 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, int 
     const bool written =
         write(handle, data.data(), bytes) == static_cast<ssize_t>(bytes) && fsync(handle) == 0;
     seconds[0] = begin.seconds();
-    // What the system still holds of it would be read from memory.
+    // Drop cached pages, or the read would come from memory.
     (void)posix_fadvise(handle, 0, 0, POSIX_FADV_DONTNEED);
     begin.restart();
     const bool read = pread(handle, back.data(), bytes, 0) == static_cast<ssize_t>(bytes);
@@ -166,21 +165,20 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, int 
       {"disk_read", ranks, options.threads, static_cast<double>(bytes), rate(seconds[1]), 0});
 }
 
-/// Bytes a second of what the system keeps of files in memory: what chunks of streamed relations take of the
-/// processor on their way.
+/// Measures bytes per second from the page cache: the processor time of chunks of streamed relations.
 void time_files(const Communicator& comm, const CalibrationOptions& options, int ranks,
                 MachineProfile& profile) {
-  // As much memory as files: chunks of a training do not stay in a cache.
+  // As much memory as a file, because chunks of a training do not stay in a CPU cache.
   const std::size_t bytes = options.quick ? 1 << 20 : 128 << 20,
                     piece = std::min<std::size_t>(bytes / 4, 8 << 20);
-  constexpr int passes = 4;  // the first one makes pages
+  constexpr int passes = 4;  // the first one faults pages in
   std::vector<double> seconds[2];
   agree(comm, [&] {
     FileMemory file(options.folder, bytes);
     std::vector<std::byte> memory(bytes);
     for (int pass = 0; pass < passes; ++pass) {
       double of_pass[2] = {0, 0};
-      // In turns, as chunks come and go.
+      // Alternate, as chunks come and go.
       for (std::size_t at = 0; at < bytes; at += piece)
         for (const bool write : {true, false}) {
           const std::size_t place = write ? at : (at + bytes / 2) % bytes;
@@ -245,7 +243,7 @@ std::vector<OpSample> samples_of(const TimedOps& timed, const Config& config, in
 
 namespace {
 
-/// A plan of a training by measurements of its own ops, as from a machine's file. Returns the bytes of the
+/// Plans a training with measurements of its own ops, as from a machine file. Returns the bytes of the
 /// training's arrays and lists on a rank.
 double make_plan(const Communicator& comm, const Config& config, const CalibrationOptions& options,
                  const MachineProfile& profile) {
@@ -266,7 +264,7 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   const auto train_it = [&](const Communicator& ranks, const Config& config) {
     return options.precision == "double" ? train<double>(ranks, config) : train<float>(ranks, config);
   };
-  // Not the peak: reading takes more for a moment, before a model's arrays are there.
+  // Not the peak, because reading takes more for a moment, before a model's arrays exist.
   const auto resident_in = [&](const Communicator& ranks, const Config& config) {
     release_unused_memory();
     double bytes = train_it(ranks, config);
@@ -279,8 +277,8 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   least.lon = 8;
   agree(comm, [&] { write_series(least, file.path()); });
   const Config config = config_of(least, options, file.path());
-  // The second time as a training whose plan was made in the same process, which writes no series: its
-  // program and libraries stay resident.
+  // The second run resembles a training that was planned in the same process and writes no series: program
+  // and libraries stay resident.
   const Communicator self = Communicator::self();
   (void)train_it(self, config);
   const double model_bytes = make_plan(self, config, options, profile);
@@ -297,7 +295,7 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
   const int ranks = ranks_on_host(comm);
   const std::vector<CalibrationCase> cases = calibration_cases(options.quick);
   struct Round {
-    double seconds = 0;  // a step
+    double seconds = 0;  // per step
     std::vector<OpSample> samples;
   };
   std::vector<std::vector<Round>> trainings(cases.size() + options.own.size());
@@ -333,7 +331,7 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
       profile.ops.push_back(std::move(sample));
     }
   }
-  if (comm.size() > 1)  // one rank waits for nobody
+  if (comm.size() > 1)  // a single rank waits for nobody
     for (const auto& [length, of] : apart)
       profile.stragglers.push_back(
           {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.mean / of.count});

@@ -11,17 +11,17 @@
 
 namespace rossby {
 
-/// How long and on what a machine is measured.
+/// What a machine is measured with, and for how long.
 struct CalibrationOptions {
-  double case_seconds = 0.09;       // a small training, three times
-  double ops_seconds = 45;          // all of them: less each, where the first round took too long
-  int threads = 1;                  // of a rank
+  double case_seconds = 0.09;       // per small training, three times
+  double ops_seconds = 45;          // for all ops; less each if round 1 is slow
+  int threads = 1;                  // per rank
   std::string precision = "float";  // of the small trainings
-  std::string device = "cpu";       // what they compute on: cpu, cuda, simulated (parallel.device)
-  std::string products = "model";   // there (parallel.products)
-  bool quick = false;               // a few cases for a moment: for tests
-  std::string folder;               // for the small files that are made and removed
-  std::vector<Config> own;          // trainings of the user's, measured beside the small ones
+  std::string device = "cpu";       // of small trainings: cpu, cuda, simulated (parallel.device)
+  std::string products = "model";   // of small trainings (parallel.products)
+  bool quick = false;               // a few cases, briefly: for tests
+  std::string folder;               // for small files, which are removed
+  std::vector<Config> own;          // trainings of the user, measured too
 };
 
 /// Times steps of a training on `own`, while all ranks of `together` time theirs. Collective over `together`.
@@ -29,34 +29,33 @@ struct CalibrationOptions {
                                      const Config& config, double seconds,
                                      Purpose purpose = Purpose::training, WholeGraph* whole = nullptr);
 
-/// What was timed, of steps and of validations, with so many ranks on a host.
+/// Returns the timed calls of steps and validations, measured with this number of ranks per host.
 [[nodiscard]] std::vector<OpSample> samples_of(const TimedOps& timed, const Config& config, int ranks,
                                                int threads);
 
-/// What the steps of small trainings of every model take, by op: each rank trains on its own, all at the same
-/// time, and the first one's calls count, in the round of median time. Adds the straggler that they are to
-/// each other. Returns by what share steps of a training took longer in the slowest of its rounds, which are
-/// some time apart, than in the quickest: the median over trainings; on a quiet machine next to nothing.
-/// Collective.
+/// Measures the ops in steps of small trainings of every model. All ranks train at the same time, each its
+/// own training. Calls of the first rank in the round of median time count. Also adds the straggler time
+/// between ranks. Returns how much longer steps took in the slowest round than in the quickest, as a share:
+/// the median over trainings. Rounds are some time apart, so a quiet machine gives nearly 0. Collective.
 double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
-/// Resident memory of a rank after the first steps of a training that holds next to nothing: libraries, what
-/// they keep, and the program; and what is added where several ranks cut a graph (MachineProfile).
-/// Collective.
+/// Measures the resident memory of a rank after the first steps of a tiny training: program, libraries and
+/// their caches. Also measures the extra memory if several ranks cut a graph (MachineProfile). Collective.
 void measure_process(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
-/// What message rounds take, over 2, 4, … and all ranks: of arrays of the host, or of the device that options
-/// name. Collective.
+/// Times message rounds over 2, 4, … and all ranks, with arrays of the host or of the device in the options.
+/// Collective.
 void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
-/// Memory bandwidth, products of matrices and the disk under all ranks at once. Collective.
+/// Measures memory bandwidth, matrix products and the disk, with all ranks busy at once. Collective.
 void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
-/// What the device is that options name, and its rates: within it, and to and from it. Under all ranks at
+/// Records which device the options name, and its rates: on the device, and to and from it. All ranks run at
 /// once. Collective.
 void measure_device(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
-/// This rank alone, which still knows whom it shares its host's devices with. Collective.
+/// Returns a communicator of this rank only, which still knows the ranks that share its host's devices.
+/// Collective.
 [[nodiscard]] Communicator alone_on_host(const Communicator& comm);
 
 }  // namespace rossby

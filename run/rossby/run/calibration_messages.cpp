@@ -21,8 +21,8 @@
 namespace rossby {
 namespace {
 
-/// Seconds of one call of `round`, each of which all ranks of `comm` make: many in a row, so that they do not
-/// start apart; the slowest rank's median over rows.
+/// Returns the seconds of one call of `round`, which all ranks of `comm` make. Many calls in a row keep ranks
+/// from starting apart. The time is the slowest rank's median over rows of calls.
 std::pair<double, double> time_round(const Communicator& comm, double seconds,
                                      const std::function<void()>& round) {
   MpiReducer reducer(comm);
@@ -43,11 +43,11 @@ std::pair<double, double> time_round(const Communicator& comm, double seconds,
   return {times[3], (times[5] - times[1]) / 2 / times[3]};
 }
 
-/// Where the arrays lie that rounds move, and what moves them: from a device, too, a round is over when what
-/// came is there.
+/// Where the arrays of a round lie, and what moves them. On a device, too, a round ends when the received
+/// data are there.
 struct Arrays {
-  Device* device = nullptr;  // null: of the host
-  Exec exec;                 // with it
+  Device* device = nullptr;  // null: the arrays lie on the host
+  Exec exec;                 // of `device`
   bool nccl = false;
 
   [[nodiscard]] const char* transport() const { return !device ? "host" : nccl ? "nccl" : "staged"; }
@@ -63,7 +63,7 @@ struct Arrays {
   }
 };
 
-/// What measuring a kind of round adds to.
+/// What each measurement of a round adds to.
 struct Rounds {
   const Communicator& comm;
   int hosts;
@@ -94,7 +94,8 @@ void time_exchange(Rounds& rounds, Exchange& exchange, const char* forward, cons
              [&] { exchange.scatter_add(NodeView<const float>(theirs), mine); });
 }
 
-/// From `least` to `most`, eight times as many, and halfway between: their time is seldom a straight line.
+/// Returns sizes from `least` to `most`, each eight times the last, with halfway points: times are seldom
+/// linear.
 std::vector<Index> sizes_between(Index least, Index most) {
   std::vector<Index> sizes;
   for (Index size = least; size <= most; size *= 8) {
@@ -104,7 +105,7 @@ std::vector<Index> sizes_between(Index least, Index most) {
   return sizes;
 }
 
-/// Of the host's exchange, or of a device's through it.
+/// Times the host's exchange, or a device's exchange through the host.
 void time_widths(Rounds& rounds, Exchange& exchange, const RowPartition& partition, const GhostList& ghosts,
                  std::pair<const char*, const char*> kinds, bool quick) {
   const auto time = [&](Exchange& of) {
@@ -143,7 +144,7 @@ void time_halos(Rounds& rounds, bool quick) {
 void time_sums(Rounds& rounds, bool quick) {
   MpiReducer reducer(rounds.comm);
   const Arrays& arrays = rounds.arrays;
-  std::optional<DeviceSums> sums;  // of gradients of what all ranks hold
+  std::optional<DeviceSums> sums;  // of gradients that all ranks hold
   if (arrays.device) sums.emplace(rounds.comm, *arrays.device, arrays.nccl, reducer);
   for (const Index count : quick ? std::vector<Index>{4, 128} : sizes_between(16, 524288)) {
     const auto bytes = count * static_cast<Index>(sums ? sizeof(float) : sizeof(double));
@@ -154,7 +155,7 @@ void time_sums(Rounds& rounds, bool quick) {
   }
 }
 
-/// Sums that a rank looks at now and then, as the threads of asynchronous updates do.
+/// Times sums that a rank polls, as the threads of asynchronous updates do.
 void time_looked_at_sums(Rounds& rounds, bool quick) {
   if (rounds.arrays.device) return;
   const PromptThread prompt;

@@ -32,7 +32,7 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-/// The parts between commas that are in no list and in no string.
+/// Splits at commas outside lists and strings.
 std::vector<std::string> separate_values(const std::string& text) {
   std::vector<std::string> values(1);
   int depth = 0;
@@ -58,13 +58,13 @@ int rank_count(const std::string& text, const std::string& all) {
   return value;
 }
 
-/// What a batch holds at most, of all time groups together; 0: all training steps.
+/// Returns the largest batch, over all time groups; 0 means all training steps.
 Index batch_of(const Config& config) {
   if (config.windows()) return config.window.batch;
   return config.train.sampling == "pairs" ? config.train.pairs : config.train.slab_steps;
 }
 
-/// Plans candidates: on the ranks that are there, or by rank 0 for those that are not.
+/// Plans candidates on the ranks of this job; rank 0 plans for rank counts that the job does not have.
 class Planner {
  public:
   Planner(const Communicator& comm, MeasuredMachine& machine, const LoadConfig& load,
@@ -88,12 +88,12 @@ class Planner {
     return agree(*comm_, [&] { return (*load_)(settings); });
   }
 
-  /// All combinations of the values of the keys from `key` on.
+  /// Tries all combinations of the values of keys from `key` on.
   void vary(int ranks, int groups, const std::vector<std::string>& stages, std::size_t key,
             const std::vector<std::string>& settings) {
     if (key == keys().size()) return plan(ranks, groups, stages, settings);
     for (const std::string& value : keys()[key].second) {
-      // The layers of a time step are not computed again together where they are apart.
+      // Layers on different stages cannot recompute a time step together.
       if (!stages.empty() && keys()[key].first == "train.recompute" && value == "step") continue;
       std::vector<std::string> more = settings;
       more.push_back(keys()[key].first + "=" + value);
@@ -101,7 +101,7 @@ class Planner {
     }
   }
 
-  /// Those of the space; where nobody has chosen, train.recompute and where a dense relation lies, too.
+  /// Keys of the space; also train.recompute and the place of a dense relation, unless the user chose them.
   const std::vector<std::pair<std::string, std::vector<std::string>>>& keys() {
     if (!keys_.empty() || known_) return keys_;
     known_ = true;
@@ -147,7 +147,8 @@ class Planner {
     candidate.row_blocks = ranks / groups / candidate.stages;
     candidate.batch = batch_of(config);
     try {
-      // Smaller than asked for only where the training has not so much: what is too small stays that.
+      // A smaller batch is accepted only if the training has no more samples; one that is too small stays
+      // refused.
       if (static_cast<double>(candidate.batch) < space_->target_batch && candidate.batch > 0)
         check_batch(candidate.batch);
       candidate.plan = space_->ranks.empty()
@@ -156,13 +157,13 @@ class Planner {
       candidate.batch = candidate.plan->batch;
       check_batch(candidate.batch);
     } catch (const UserError& error) {
-      candidate.refused = error.what();  // agreed on by all ranks, or of what all of them hold
+      candidate.refused = error.what();  // the same on all ranks
       candidate.plan.reset();
       return candidate;
     }
     candidate.refused = candidate.plan->refused;
     const auto& left_out = candidate.plan->interpolated.left_out;
-    // Ranks that are there may be more than nodes; nobody asks for such.
+    // The job may have more ranks than nodes; no user asks for such a plan.
     if (!space_->ranks.empty() && candidate.row_blocks > candidate.plan->nodes)
       candidate.refused =
           fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
@@ -173,7 +174,7 @@ class Planner {
     return candidate;
   }
 
-  /// A line now and then of what takes long.
+  /// Prints a progress line now and then.
   void tell_progress(int ranks) {
     constexpr double now_and_then = 10;
     if (comm_->rank() != 0 || told_.seconds() < now_and_then) return;
@@ -182,20 +183,20 @@ class Planner {
                ranks == 1 ? "" : "s");
   }
 
-  /// Without further settings.
+  /// The configuration without further settings.
   const Config& base() {
     if (!base_) base_ = load({});
     return *base_;
   }
 
-  /// Whether somebody has chosen.
+  /// True if the user chose it.
   bool asked(const char* name) {
     return base().given(name) ||
            std::any_of(keys().begin(), keys().end(), [&](const auto& key) { return key.first == name; });
   }
 
-  /// None, and for models of layers the stages that these ranks may be in, as settings: balanced by what
-  /// layers are predicted to take. None alone where somebody has chosen.
+  /// Returns no settings, and for layered models the stages that these ranks can form. Layers are balanced by
+  /// predicted time. Returns only no settings if the user chose stages.
   std::vector<std::vector<std::string>> stage_settings(int ranks) {
     std::vector<std::vector<std::string>> all{{}};
     if (asked("parallel.stages") || asked("parallel.stage_layers")) return all;
@@ -209,8 +210,8 @@ class Planner {
     return all;
   }
 
-  /// Micro-batches for four rounds of all stages, if nobody has chosen, and if they do not make another
-  /// model: batch normalisation is of one of them.
+  /// Adds micro-batches for four rounds of all stages, unless the user chose them. Skipped with batch
+  /// normalisation, which normalises each micro-batch and so changes the model.
   std::vector<std::string> with_micro_batches(std::vector<std::string> stages,
                                               const std::vector<std::string>& settings) {
     constexpr Index rounds = 4;
@@ -224,7 +225,7 @@ class Planner {
     return stages;
   }
 
-  /// What layers take on this machine. On rank 0, for all.
+  /// Returns the predicted seconds of layers on this machine. Rank 0 computes them for all.
   const std::vector<double>& layer_seconds() {
     if (!layer_seconds_.empty()) return layer_seconds_;
     const Config& config = base();
@@ -243,8 +244,8 @@ class Planner {
     return layer_seconds_;
   }
 
-  /// What rows and entries of the graph take on this machine, where nobody has said what they cost and there
-  /// is something to balance. On rank 0, for all.
+  /// Predicts the costs of rows and entries of the graph on this machine, if the user gave none and there is
+  /// something to balance. Rank 0 computes them for all.
   void balance(const std::vector<int>& counts) {
     const Config& config = base();
     if (counts.back() == 1 || asked("parallel.entry_cost") || config.parallel.partition == "blocks") return;
@@ -295,7 +296,7 @@ class Planner {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
   std::optional<Config> base_;
-  std::string balance_;  // a setting, or none
+  std::string balance_;  // a setting, or empty
   std::vector<double> layer_seconds_;
   std::vector<Candidate> candidates_;
 };

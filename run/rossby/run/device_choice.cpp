@@ -18,7 +18,7 @@
 namespace rossby {
 namespace {
 
-/// Of the memory that ranks on one GPU share, for what the CUDA runtime takes itself.
+/// Share of a GPU's memory for the ranks on it; the CUDA runtime needs the rest.
 constexpr double share_of_memory = 0.92;
 
 std::unique_ptr<Device> open_device(const Config& config, Backend backend, int gpu, int ranks_on_gpu) {
@@ -36,7 +36,7 @@ std::unique_ptr<Device> open_device(const Config& config, Backend backend, int g
   return std::make_unique<Device>(std::move(driver), options);
 }
 
-/// "device    3 x this, 1 x that, up to 2 ranks on each".
+/// Returns "device    3 x this, 1 x that, up to 2 ranks on each".
 std::string remark_of(const DeviceBinding& bound) {
   std::string remark;
   for (const auto& [name, count] : bound.kinds)
@@ -46,7 +46,7 @@ std::string remark_of(const DeviceBinding& bound) {
   return remark;
 }
 
-/// Whether any rank multiplies bf16 without instructions for it.
+/// True if any rank multiplies bf16 without hardware instructions.
 bool any_in_software(Isa isa, Reducer& reducer) {
   double software = isa == Isa::avx512 && has_bf16_products() ? 0 : 1;
   reducer.max(std::span<double>(&software, 1));

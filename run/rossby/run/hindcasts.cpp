@@ -15,7 +15,8 @@
 namespace rossby {
 namespace {
 
-/// Leads 1, 2, … of these forecasts: times, or steps if some lead across gaps or their length is not known.
+/// Returns leads 1, 2, … of these forecasts: as times, or as steps if a lead crosses a gap or has unknown
+/// length.
 FieldAxis lead_axis(const TimeAxis& time, const ScoredForecasts& scored) {
   FieldAxis axis{"lead", {}, "", "how far ahead, in steps", "", ""};
   for (Index h = 1; h <= scored.horizons; ++h) axis.values.push_back(static_cast<double>(h));
@@ -58,7 +59,7 @@ FieldAxis init_axis(const TimeAxis& time, std::span<const Index> origins) {
   return axis;
 }
 
-/// The nodes of the data and the axes, without fields.
+/// Returns the nodes of the data and the axes, without fields.
 FieldLayout result_layout(const Domain& domain, const ResultFile& file, std::vector<FieldAxis> axes) {
   FieldLayout layout;
   layout.space = layout_of(domain.info);
@@ -73,7 +74,7 @@ FieldLayout result_layout(const Domain& domain, const ResultFile& file, std::vec
   return layout;
 }
 
-/// A field of the shape of a variable.
+/// Returns a field of the shape of a variable.
 SeriesVariable field_of(const SeriesVariable& variable, const std::string& suffix, const std::string& what,
                         const std::string& units, bool same_quantity) {
   SeriesVariable field = variable;
@@ -163,7 +164,7 @@ void Hindcasts::add(Index kind, const ScoredValues& values) {
   put(kind, values.horizon - 1, outer, {values_.data(), values.all_rows, columns, m});
 }
 
-/// The values of a series at the targets: of consecutive origins at once.
+/// Adds the values of a series at the targets of several consecutive origins.
 void Hindcasts::add_targets(Index kind, const Series& series) {
   const Index count = std::ssize(origins_);
   for (Index h = 1; h <= horizons_; ++h)

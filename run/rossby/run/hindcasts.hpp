@@ -14,7 +14,7 @@
 
 namespace rossby {
 
-/// What forecasts are scored: from these origins (ascending) at horizons 1, 2, …, `horizons`.
+/// The forecasts that are scored: from these origins (ascending), at horizons 1, 2, …, `horizons`.
 struct ScoredForecasts {
   std::span<const Index> origins;
   Index horizons = 0;
@@ -25,21 +25,21 @@ struct ResultFile {
   std::string path;
   std::string source;         // attribute: who made the forecasts
   int deflate = 0;            // level, 0 to 9
-  std::string identity = {};  // of what hindcasts follow from (KeptFields)
+  std::string identity = {};  // of what hindcasts depend on (KeptFields)
 };
 
-/// All forecasts that are scored, in a NetCDF file beside observations, a baseline and the climatology: the
-/// layout is in apps/README.md. They are written as they come, whatever their number. Forecasts that a killed
-/// process has written are kept. Collective.
+/// Writes all scored forecasts to a NetCDF file, with observations, a baseline and the climatology.
+/// apps/README.md describes the layout. Forecasts are written as they arrive, so memory does not grow with
+/// their number. Forecasts that a killed process wrote are kept. Collective.
 class Hindcasts {
  public:
-  /// Throws UserError naming the file if it cannot be written.
+  /// Throws UserError that names the file if it cannot be written.
   Hindcasts(const Communicator& comm, const Domain& domain, const ResultFile& file,
             const ScoredForecasts& scored, bool with_baseline);
 
-  /// Origins, from the first on, whose forecasts are in the file already.
+  /// Number of origins, from the first on, whose forecasts are already in the file.
   [[nodiscard]] Index kept() const { return file_->kept(); }
-  /// Calls visit(number of the origin, horizon, forecast) for these.
+  /// Calls visit(number of the origin, horizon, forecast) for kept forecasts.
   void visit_kept(const std::function<void(Index, Index, NodeView<const float>)>& visit) const;
 
   void add_forecast(const ScoredValues& values) { add(0, values); }
@@ -56,18 +56,18 @@ class Hindcasts {
   const Domain& domain_;
   std::vector<Index> origins_;
   Index horizons_;
-  Index kinds_;  // fields of each variable: forecast, observation, baseline or not, climatology
+  Index kinds_;  // fields per variable: forecast, observation, perhaps baseline, climatology
   bool with_baseline_;
   std::unique_ptr<FieldFile> file_;
-  std::vector<float> values_;  // of the columns at hand, (rows, columns, features)
+  std::vector<float> values_;  // of the current columns, (rows, columns, features)
 };
 
-/// What the forecasts of a state follow from: program, settings, the state itself, data, origins. Of files
-/// their names, sizes and times count. Rank 0.
+/// Returns what the forecasts of a state depend on: program, settings, state, data, origins. Files count by
+/// name, size and time. Rank 0.
 [[nodiscard]] std::string identity_of_forecasts(const Config& config, const std::string& state,
                                                 const SeriesInfo& data, const ScoredForecasts& scored);
 
-/// Writes maps of scores: the layout is in apps/README.md. `baseline` may be null. Collective.
+/// Writes maps of scores; apps/README.md describes the layout. `baseline` may be null. Collective.
 void write_score_maps(const Communicator& comm, const Domain& domain, const ResultFile& file,
                       const ScoredForecasts& scored, const NodeMoments& model, const NodeMoments* baseline,
                       const std::string& baseline_name, const std::string& climatology_name);

@@ -17,33 +17,32 @@
 
 namespace rossby {
 
-/// Those of `origins` that all files have forecasts from. Throws UserError naming the file if there is none,
-/// or if one has fewer than `horizons` leads. `remark` becomes a line if some are left out.
+/// Returns the origins from which all files have forecasts. Throws UserError that names the file if there are
+/// none, or if a file has fewer than `horizons` leads. `remark` becomes a line if some origins are left out.
 [[nodiscard]] std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files,
                                                   const TimeAxis& time, std::vector<Index> origins,
                                                   Index horizons, std::string& remark);
 
-/// Forecasts of some origins at once, (rows, origins of the group, features): those from number `first` on at
-/// horizon 1, 2, …, in original units less the domain's centers. Valid during the call.
+/// Receives forecasts of some origins at once, (rows, origins of the group, features): of the origins from
+/// number `first` on at horizon 1, 2, …, in original units less the domain's centers. Valid during the call.
 using ForecastVisit = std::function<void(Index first, Index horizon, NodeView<const float> forecast)>;
 
-/// Forecasts of a file for this rank's rows, a batch of origins after the other. Collective.
+/// Reads this rank's rows of a file's forecasts, one batch of origins after another. Collective.
 void forecast_from_file(const Communicator& comm, const ForecastFile& file, const Domain& domain,
                         std::span<const Index> origins, Index horizons, const ForecastVisit& visit);
 
-/// The forecasters that an average is made of: runs, classical baselines and files, all of the same data with
-/// the same split. The first run says which data these are, and how baselines are fitted. One member at a
-/// time takes memory.
+/// The forecasters of an average: runs, classical baselines and files, all with the same data and split. The
+/// first run defines the data and how baselines are fitted. Only one member at a time takes memory.
 class Members {
  public:
-  /// Whether all have to have the same parts of the time axis.
+  /// Whether all members must have the same parts of the time axis.
   enum class Parts { same, any };
-  /// Opens them; runs stay locked while this lives. `sets` and `device` as for open_run. Throws UserError if
-  /// there is no run among them, or one of them cannot be opened. Collective.
+  /// Opens the members; runs stay locked while this object lives. `sets` and `device` as for open_run. Throws
+  /// UserError if there is no run, or if a member cannot be opened. Collective.
   Members(const Communicator& comm, std::vector<AverageMember> members, std::span<const std::string> sets,
           const std::string& device, Parts parts = Parts::same);
 
-  /// Lets others open the runs, too: of a comparison in which a run takes part by itself and in an average.
+  /// Lets others open the runs too, for a comparison of a run with an average that contains the run.
   void unlock() {
     for (auto& [member, run] : runs_) run.directory.reset();
   }
@@ -54,36 +53,36 @@ class Members {
   }
   [[nodiscard]] const std::vector<AverageMember>& all() const { return members_; }
   [[nodiscard]] const Communicator& comm() const { return comm_; }
-  /// Of the first run.
+  /// Name of the first run.
   [[nodiscard]] const std::string& first_run() const { return (*this)[first_run_].name; }
   [[nodiscard]] const Config& config() const { return run(first_run_).config; }
   [[nodiscard]] const Domain& domain() const { return domain_; }
   [[nodiscard]] Reducer& reducer() { return reducer_; }
   [[nodiscard]] const Exec& exec() const { return exec_; }
-  /// Notes what changes if a member does (hash_of). Rank 0's.
+  /// Records the hashes of members (hash_of), which change if a member does. Rank 0 only.
   void hash();
-  /// The same members, but of each run that was refit (train.refit) the one that chose its epochs, which
-  /// knows nothing of the validation part.
+  /// Returns the same members, but replaces each refit run (train.refit) by the run that chose its epochs,
+  /// which has not seen the validation part.
   [[nodiscard]] std::vector<AverageMember> before_refit() const;
-  /// What openings have to say, a line each; rank 0's.
+  /// Returns remarks from opening the members, one line each; rank 0 only.
   [[nodiscard]] std::string remarks() const;
 
-  /// Whether a run reads inputs that are known ahead.
+  /// True if a run reads inputs that are known ahead.
   [[nodiscard]] bool read_ahead() const;
-  /// Throws UserError naming the member if one forecasts other data, or in other parts than it may.
+  /// Throws UserError that names the member if its data differ, or its parts and parts must be the same.
   /// Collective.
   void expect_same_data();
-  /// Throws UserError naming `name` if another forecaster, of this configuration and domain, does.
-  /// Collective.
+  /// Throws UserError that names `name` if another forecaster, with this configuration and domain, has other
+  /// data. Collective.
   void expect_same_data(const std::string& name, const Config& theirs, const Domain& other) const;
-  /// Origins of the test parts of all runs, after expect_same_data: those from which no forecast reaches into
-  /// another part of one of them.
+  /// Returns the origins in the test parts of all runs, after expect_same_data: no forecast from them reaches
+  /// into another part of any run.
   [[nodiscard]] std::vector<Index> test_origins(Index horizons) const;
-  /// Steps that are averaged if evaluate.horizons are asked for: no more than models of windows put out.
-  /// Throws UserError naming the member that cannot forecast so many.
+  /// Returns the steps to average if evaluate.horizons are asked for, at most the outputs of window models.
+  /// Throws UserError that names a member that cannot forecast as many.
   [[nodiscard]] Index horizons() const;
-  /// Those of the origins from which all members can forecast; `remark` becomes a line if files lack some.
-  /// Throws UserError if there is none.
+  /// Returns the origins from which all members can forecast; `remark` becomes a line if files lack some.
+  /// Throws UserError if there are none.
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons,
                                           std::string& remark) const;
 
@@ -92,11 +91,11 @@ class Members {
     Index origin = 0, steps = 0;
     std::string inputs;  // file; empty: the data
   };
-  /// Forecasts of one member. Baselines are fitted for `fitted` horizons. Collective.
+  /// Forecasts with one member. Baselines are fitted for `fitted` horizons. Collective.
   void forecast(Index member, std::span<const Index> origins, Index horizons, Index fitted,
                 const ForecastVisit& visit, const Ahead* ahead = nullptr);
 
-  /// Throws UserError where a file that is asked for would replace what members read. Rank 0's.
+  /// Throws UserError if a requested output file would overwrite an input of members. Rank 0 only.
   void expect_output(const std::string& asked) const;
 
  private:
@@ -110,11 +109,11 @@ class Members {
   Communicator comm_;
   std::vector<AverageMember> members_;
   std::map<Index, OpenRun> runs_;        // by member
-  std::map<Index, ForecastFile> files_;  // likewise
+  std::map<Index, ForecastFile> files_;  // by member
   Index first_run_ = -1;
   Parts parts_;
   Domain domain_;
-  std::map<Index, Split> splits_;  // of runs, after expect_same_data
+  std::map<Index, Split> splits_;  // by run, after expect_same_data
   MpiReducer reducer_;
   Exec exec_;
 };

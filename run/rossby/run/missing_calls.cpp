@@ -21,19 +21,19 @@
 namespace rossby {
 namespace {
 
-constexpr double near = 0.1;             // distance of a call that need not be measured
-constexpr double share_measured = 0.05;  // of the time in other calls, from which on they are
-constexpr double step_seconds = 0.15;    // of steps, where they are short
-constexpr double undisturbed = 1.1;      // time over that of the processor
+constexpr double near = 0.1;             // a closer call need not be measured
+constexpr double share_measured = 0.05;  // of the time in other calls; above it they are measured
+constexpr double step_seconds = 0.15;    // of short steps
+constexpr double undisturbed = 1.1;      // wall time over processor time
 constexpr int most_attempts = 3;
 
-/// About what a call takes on any host of these years: only how calls weigh against each other counts.
+/// Estimates the time of a call on any recent host; only ratios between calls matter.
 double rough_seconds(const Cost& cost) {
   return 1e-6 + cost.bytes / 5e9 + cost.flops / 50e9;
 }
 
-/// Seconds of calls, and of those that nothing was measured near. Calls that move nothing but messages and
-/// the sums over ranks have measurements of their own.
+/// Seconds of all calls, and of calls far from every measurement. Calls that only send messages, and sums
+/// over ranks, have measurements of their own.
 struct Lacking {
   double all = 0, far = 0;
 
@@ -60,7 +60,7 @@ double processor_seconds() {
   return static_cast<double>(at.tv_sec) + 1e-9 * static_cast<double>(at.tv_nsec);
 }
 
-/// Calls of this rank's steps. If other programs take the processor it tries again, in half of `seconds`.
+/// Times calls of this rank's steps. Tries again in half of `seconds` if other programs take the processor.
 std::vector<OpSample> time_own_steps(const Communicator& comm, const Config& config, const Place& place,
                                      double seconds) {
   const auto whole =
@@ -83,7 +83,7 @@ std::vector<OpSample> time_own_steps(const Communicator& comm, const Config& con
   return best;
 }
 
-/// Those of some ranks, on all of them: of many ranks the calls are alike.
+/// Returns the samples of some ranks, on all ranks: many ranks have similar calls.
 std::vector<OpSample> gathered(const Communicator& comm, MachineProfile mine) {
   constexpr int most = 8;
   if (comm.size() == 1) return std::move(mine.ops);
@@ -96,13 +96,13 @@ std::vector<OpSample> gathered(const Communicator& comm, MachineProfile mine) {
   return all;
 }
 
-/// Why this rank cannot measure; empty: it can.
+/// Returns why this rank cannot measure; empty if it can.
 std::string obstacle(const MachineProfile& here, const MachineProfile& profile, double memory, double step,
                      double left) {
   if (here.processor != profile.processor || here.cores != profile.cores)
     return fmt::format("the file is of another machine ({}, {} cores)", profile.processor, profile.cores);
   if (memory > 0.8 * here.memory_bytes) return "the host has too little memory for it";
-  constexpr double steps = 4;  // with what comes before the first one
+  constexpr double steps = 4;  // and the work before the first one
   if (steps * step > left)
     return fmt::format("steps of some {:.1g} s take too long, {:.0f} s are left for measuring", step,
                        std::max(left, 0.0));
@@ -124,7 +124,7 @@ void measure_missing(const Communicator& comm, const Config& config, const Place
   std::optional<OpTimes> times;
   try {
     times.emplace(machine.profile, precision, place.ranks_on_host(), place.threads, &machine.fits);
-  } catch (const UserError&) {  // nothing was measured in this precision with so many threads
+  } catch (const UserError&) {  // not measured in this precision with so many threads
   }
   const OpTimes* known = times && times->ranks() == place.ranks_on_host() ? &*times : nullptr;
   const Lacking steps(mine.ops, known), validation(mine.validation, known);
@@ -141,7 +141,7 @@ void measure_missing(const Communicator& comm, const Config& config, const Place
       if (!why.empty()) user_error("{}", why);
     });
     here.ops = time_own_steps(comm, config, place, on_demand.seconds);
-  } catch (const UserError& error) {  // of all ranks alike
+  } catch (const UserError& error) {  // the same on all ranks
     return not_measured(error.what());
   }
   release_unused_memory();

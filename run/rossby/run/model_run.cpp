@@ -150,7 +150,7 @@ void ModelRun<T>::decide_cycle(Purpose purpose) {
 template <class T>
 std::size_t ModelRun<T>::list_bytes() const {
   const Index columns = std::ssize(domain_.rows) * domain_.info.features;
-  // Of a cycle that is not decided yet nothing is known.
+  // Nothing is known of a cycle that is not decided yet.
   const bool known = config_->data.cycle != "auto" || anomalies_.on();
   return domain_.bytes() + (known ? AnomalyMap::bytes_of(domain_.info.time, anomalies_asked(), columns) : 0);
 }
@@ -168,8 +168,9 @@ void ModelRun<T>::add_metadata(nlohmann::ordered_json& json) const {
     json["products"] = training_exec_.products == Products::bf16 ? "bf16" : "model";
 }
 
-/// Of a forecast's anomalies, (horizons, rows, features): over some forecasts of training steps. Of a node
-/// that has few values there mostly that of all nodes. Empty: medians are asked for, or means are the same.
+/// Returns the error variance of anomaly forecasts, (horizons, rows, features), over some forecasts of
+/// training steps. A node with few values takes mostly the variance of all nodes. Empty if medians are asked
+/// for, or if means are the same.
 template <class T>
 std::vector<double> ModelRun<T>::residual_variance(Index horizons) {
   if (!anomalies_.transform().on() || config_->data.point != "mean") return {};
@@ -212,7 +213,8 @@ std::vector<double> ModelRun<T>::residual_variance(Index horizons) {
   return squares;
 }
 
-/// Values of anomalies that are forecast at a horizon, in `values`; `variance` as residual_variance.
+/// Turns the anomalies in `values`, forecast at a horizon, back into values; `variance` as in
+/// residual_variance.
 template <class T>
 NodeView<const T> ModelRun<T>::values_of(NodeView<const T> x, std::span<const Index> origins, Index horizon,
                                          std::span<const double> variance, Buffer<T>& values) const {
@@ -282,7 +284,7 @@ void ModelRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origi
   });
 }
 
-/// A model of steps without a single value would be trained on nothing, without a word.
+/// Refuses a model whose steps have no values, which would silently be trained on nothing.
 template <class T>
 void ModelRun<T>::require_observed(double observed) const {
   if (observed > 0) return;
@@ -304,7 +306,7 @@ void ModelRun<T>::require_validation(bool observed) const {
 
 namespace {
 
-/// A stage of a group fails as a whole, so that it may communicate in here; the others learn of it.
+/// A stage of a group fails as a whole, so it may communicate here; other stages are informed.
 Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whole) {
   if (whole) return whole->domain(grid.space(), config);
   if (grid.groups() * grid.stages() == 1) return make_domain(grid.space(), config);
@@ -330,7 +332,7 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
   check_inputs(config);
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
-  // What the graph and its partition took would otherwise lie beside all arrays that come now.
+  // Otherwise memory of the graph and its partition would stay beside all arrays that follow.
   if (!forecasts && !whole) release_unused_memory();
   if (record) domain.centers = record->centers;  // a changed value may be the first of its node
   if (!windowed)
