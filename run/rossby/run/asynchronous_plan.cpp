@@ -15,7 +15,7 @@
 namespace rossby {
 namespace {
 
-/// Bits that a sum sends for counts, votes and flags.
+/// Bytes of the sums of counts, votes and flags.
 constexpr double header_bytes = 8 * 64;
 
 /// Returns equally likely times with this mean, normal with this coefficient of variation.

@@ -29,22 +29,21 @@ namespace rossby {
 
 class WholeGraph;
 
-/// What a run is made for: training holds the steps that it trains and validates on, and no others; so does
-/// tracing, whose steps are written down and, where devices can run the model, not computed: it reads no
-/// series, all values are zero. Timing computes such steps, on made-up values. Resuming is training from a
-/// checkpoint.
+/// What a run is made for. Training holds only the steps that it trains and validates on. So does tracing:
+/// its steps are recorded and, on devices that can run the model, not computed. Tracing reads no series; all
+/// values are zero. Timing computes such steps on synthetic values. Resuming is training from a checkpoint.
 enum class Purpose { training, resuming, forecasting, tracing, timing };
 
-/// Whether the series is read: else values and what is fitted to them are made up.
+/// True if the series is read. Otherwise values, and quantities fitted to values, are synthetic.
 [[nodiscard]] constexpr bool reads_series(Purpose purpose) {
   return purpose != Purpose::tracing && purpose != Purpose::timing;
 }
 
-/// Fills `values` with numbers around 0 that differ, for Purpose::timing.
+/// Fills `values` with different numbers around 0, for Purpose::timing.
 void make_up(std::span<float> values);
 
-/// Whether starts and weights are refused at which a training makes no sense: what was trained before that
-/// was checked goes on, and is of use.
+/// True if senseless starts and weights are refused. A model that was trained before this check existed is
+/// still useful, and may go on.
 [[nodiscard]] constexpr bool checks_starts(Purpose purpose) {
   return purpose == Purpose::training || !reads_series(purpose);
 }
@@ -53,9 +52,9 @@ void make_up(std::span<float> values);
   return purpose == Purpose::training || purpose == Purpose::resuming;
 }
 
-/// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
-/// model. Values flow one way: nothing changes after construction but the model's parameters. Subcommands
-/// know models by this alone.
+/// A model and all it depends on, on this rank, built from a configuration: data → scaler → graph → exchange
+/// → model. After construction only the model's parameters change. Subcommands know models by this class
+/// only.
 template <class T>
 class ModelRun {
  public:
@@ -65,9 +64,9 @@ class ModelRun {
 
   [[nodiscard]] const ProcessGrid& grid() const { return grid_; }
   [[nodiscard]] const Domain& domain() const { return domain_; }
-  /// Over all ranks.
+  /// Reducer over all ranks.
   [[nodiscard]] Reducer& reducer() { return reducer_; }
-  /// The same for a training's steps, whose gradients may lie on devices.
+  /// Reducer of a training's steps, whose gradients may lie on devices.
   [[nodiscard]] Reducer& step_reducer() {
     if (world_sums_) return world_sums_->reducer();
     return reducer_;
@@ -76,142 +75,141 @@ class ModelRun {
     Reducer* reducer = group_ports_ ? &group_ports_->reducer() : &groups_reducer_;
     return {grid_.groups() > 1 ? reducer : nullptr, grid_.group() == 0};
   }
-  /// Of the host: what models start from.
+  /// On the host: initial values are computed here.
   [[nodiscard]] const Exec& exec() const { return exec_; }
-  /// Of training steps and forecasts, on the device where there is one.
+  /// For training steps and forecasts, on the device if there is one.
   [[nodiscard]] const Exec& training_exec() const { return training_exec_; }
-  /// Null: the host trains and forecasts.
+  /// Null if the host trains and forecasts.
   [[nodiscard]] Device* device() const { return device_.device.get(); }
   [[nodiscard]] bool uses_nccl() const { return device_.nccl; }
   [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
-  /// A line on what the host rounds operands of products to; empty: parallel.products asks for nothing.
+  /// Line on how the host rounds product operands; empty if parallel.products asks for no rounding.
   [[nodiscard]] const std::string& products_remark() const { return products_remark_; }
-  /// What this rank has sent so far through all its ports; sums over devices by NCCL are not counted.
+  /// Messages that this rank has sent through all its ports; sums over devices by NCCL are not counted.
   [[nodiscard]] virtual Traffic sent() const;
-  /// Of it: time steps that other groups wanted.
+  /// The part of sent() that brought time steps to other groups.
   [[nodiscard]] virtual Traffic brought() const { return {}; }
-  /// Tells this data from other data; the same at every rank count.
+  /// Identifies the data; the same at every rank count.
   [[nodiscard]] const std::string& data_hash() const { return data_hash_.all; }
-  /// The same of the training part alone.
+  /// Identifies the training part.
   [[nodiscard]] const std::string& training_hash() const { return data_hash_.training; }
 
   [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() const = 0;
   [[nodiscard]] virtual std::unique_ptr<Task<T>> make_task() = 0;
-  /// Relations or supports, and their non-zeros on this rank.
+  /// Number of relations or supports, and their non-zeros on this rank.
   [[nodiscard]] virtual int relations() const = 0;
   [[nodiscard]] virtual Index entries() const = 0;
-  /// Memory of the lists that it keeps beside the arrays that a training works on (those a device holds).
+  /// Bytes of lists beside the arrays that a training works on (the arrays that a device would hold).
   [[nodiscard]] virtual std::size_t list_bytes() const;
-  /// That its start takes for a moment, before steps take memory.
+  /// Temporary bytes of the start, released before steps allocate memory.
   [[nodiscard]] virtual std::size_t start_bytes() const { return 0; }
-  /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
+  /// Text for the start of a training, besides data, split and parameters; may be empty. Rank 0 only.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
-  /// One a variable of domain().variables(), of the values of the training part on all ranks.
+  /// One summary per variable of domain().variables(), over the training part and all ranks.
   [[nodiscard]] const std::vector<ValueSummary>& summaries() const { return summaries_; }
-  /// What models see instead of values, with data.cycle = "auto" as it was decided.
+  /// The anomalies that models see, with data.cycle = "auto" resolved.
   [[nodiscard]] AnomalySpec anomalies_asked() const { return anomaly_spec(config_->data, cycle_); }
-  /// Nodes of this rank that have a feature without a value in the training part.
+  /// Number of this rank's nodes with a feature that has no value in the training part.
   [[nodiscard]] virtual Index unseen_nodes() const = 0;
-  /// What states and checkpoints say beside what every model's do.
+  /// Adds metadata of this kind of model to states and checkpoints.
   virtual void add_metadata(nlohmann::ordered_json& json) const;
-  /// The entries behind a parameter of placement `entries`.
+  /// Returns the entries behind a parameter of placement `entries`.
   [[nodiscard]] virtual const GlobalEdges& edges(const Parameter<T>&) const {
     bug("a model without learned entries has no edges behind a parameter");
   }
 
-  /// Relations between nodes that the model has learned; none if it learns none.
+  /// Returns relations between nodes that the model has learned; may be empty.
   [[nodiscard]] virtual std::vector<LearnedRelation> learned_relations() const = 0;
 
-  /// Makes the inputs of a forecast's steps known that are known ahead: those of the file `inputs`, or if
-  /// that is empty of the data. Throws UserError where they are missing or the model reads none. Collective.
+  /// Provides the inputs of forecast steps that are known ahead: from the file `inputs`, or from the data if
+  /// `inputs` is empty. Throws UserError if inputs are missing or the model reads none. Collective.
   virtual void know_ahead(Index origin, Index steps, const std::string& inputs) {
     (void)origin, (void)steps;
     if (!inputs.empty())
       user_error("--inputs {}: the run does not read data.known_inputs. Leave it out", inputs);
   }
-  /// Those of the origins that the model can forecast `horizons` steps from. Throws UserError where it cannot
-  /// forecast so many.
+  /// Returns the origins from which the model can forecast `horizons` steps. Throws UserError if the model
+  /// cannot forecast as many steps.
   [[nodiscard]] virtual std::vector<Index> usable(std::vector<Index> origins, Index horizons) const = 0;
-  /// Forecasts (rows, origins of the group, features) in original units, for the origins from `first` on at
-  /// horizon 1, 2, …. Collective.
+  /// Receives forecasts (rows, origins of the group, features) in original units, for the origins from
+  /// `first` on at horizon 1, 2, …. Collective.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> forecast)>;
   void forecast(std::span<const Index> origins, Index horizons, const Visit& visit);
-  /// Quantiles that the model forecasts at once, ascending; empty: it has no such outputs.
+  /// Quantiles that the model forecasts at once, ascending; empty if it has no such outputs.
   [[nodiscard]] virtual std::vector<double> quantiles() const { return {}; }
-  /// The same of all quantiles, one after the other. Collective.
+  /// As Visit, for all quantiles one after the other. Collective.
   using LevelVisit = std::function<void(Index first, Index horizon, Index level, NodeView<const T> forecast)>;
   void forecast_quantiles(std::span<const Index> origins, Index horizons, const LevelVisit& visit);
   /// Adds the model's errors as forecaster 0. Collective.
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
 
-  /// Writes a training's arrays, in global row order, and reads them back, whatever the grid that wrote them.
-  /// Collective.
+  /// Writes a training's arrays in global row order, and reads them on any grid. Collective.
   void write(const std::string& path, std::span<const NamedArray<T>> arrays, const std::string& metadata);
   void read(const std::string& path, std::span<const NamedArray<T>> arrays);
-  /// Throws UserError if `write` would fail now for want of room or of a file system that can be written.
-  /// Grids of several groups or stages are not asked. Collective.
+  /// Throws UserError if `write` would fail now: no space, or a file system that cannot be written. Grids of
+  /// several groups or stages are not checked. Collective.
   void check_room(const std::string& path, std::span<const NamedArray<T>> arrays);
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
-  /// Writes what the run was fitted to beside its state (data_record.hpp). Collective.
+  /// Writes the values that the run was fitted to beside its state (data_record.hpp). Collective.
   void save_record(const std::string& path);
-  /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
-  /// other data than this run's training part holds, unless changes are accepted, which are returned; warns
-  /// where they do not say, and the file is another one than that of the training. What forecasts on a device
-  /// read is there afterwards. Collective.
+  /// Reads the parameters back, at any rank count. Throws UserError if they were trained on data that differ
+  /// from this run's training part, unless `accepts`; then the changes are returned. Warns if the state does
+  /// not identify its data and the file is not that of the training. Afterwards a device has the arrays that
+  /// forecasts read. Collective.
   DataChanges load(const std::string& path, bool other_file, bool accepts = false);
-  /// Has the training start from the weights of another run's state, `run` being its directory or a state
-  /// file; of latents those of the steps that both have. Returns a line that says so. Throws UserError if
-  /// model or shapes differ, or if weights belong to nodes or steps that are others here. Collective.
+  /// Starts the training from the weights of another run: its directory or a state file. Latents are taken
+  /// for the steps that both runs have. Returns a line for the log. Throws UserError if model or shapes
+  /// differ, or if weights belong to nodes or steps that differ here. Collective.
   std::string start_from(const std::string& run);
 
  protected:
-  /// `record`: of the training, if its data may have changed; else null. Collective.
+  /// `record`: of the training if its data may have changed, else null. Collective.
   ModelRun(const ProcessGrid& grid, const Config& config, Domain domain,
            std::shared_ptr<const DataRecord> record);
 
   /// Scalers of the target, of past and of known inputs; without features: none.
   [[nodiscard]] virtual std::vector<Scaler> scalers() const = 0;
-  /// What the training was fitted to, where its data have changed; nothing: they are as they were, and what
-  /// is fitted to them is the same. `like` has the shapes. Collective.
+  /// Returns the values that the training was fitted to, if its data have changed; nothing if they have not.
+  /// `like` has the shapes. Collective.
   [[nodiscard]] std::optional<FittedValues> kept_fit(std::vector<Scaler> like) const;
 
-  /// Forecasts as `forecast` hands them out, but of anomalies where `anomalies_` is on; with `of_training`
-  /// from what training reads.
+  /// As `forecast`, but returns anomalies if `anomalies_` is on. With `of_training`, starts from the values
+  /// that training reads.
   virtual void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
                                   const Visit& visit) = 0;
-  /// The same of all quantiles.
+  /// As forecast_anomalies, for all quantiles.
   virtual void forecast_anomaly_quantiles(std::span<const Index> origins, Index horizons,
                                           const LevelVisit& visit);
-  /// Adds their errors, scored in these units. Collective.
+  /// Adds errors of anomaly forecasts, scored in these units. Collective.
   virtual void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
                                   const std::function<ScoredUnits(Index horizon)>& units) = 0;
-  /// Origins whose windows or steps up to `horizons` further on are all of training.
+  /// Origins whose windows, or steps up to `horizons` ahead, lie in the training part.
   [[nodiscard]] virtual std::vector<Index> training_origins(Index horizons) const = 0;
-  /// What training reads at a training step, (rows, features) of anomalies.
+  /// Anomaly that training reads at a training step, by row and feature.
   [[nodiscard]] virtual double training_anomaly(Index step, Index row, Index feature) const = 0;
 
-  /// The cycle that data.cycle names, or what "auto" comes to. Collective.
+  /// Sets the cycle that data.cycle names, or that "auto" chooses. Collective.
   void decide_cycle(Purpose purpose);
   [[nodiscard]] bool cycles() const { return cycle_ != CycleKind::none; }
-  /// A line on what models see; empty: values as they are.
+  /// Line on what models see; empty if they see plain values.
   [[nodiscard]] std::string anomaly_remark() const;
 
-  /// Opens the device that is asked for, or one that does nothing where steps are traced.
-  /// Collective.
+  /// Opens the requested device; for tracing, a device that computes nothing. Collective.
   void open_device(Purpose purpose);
-  /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
+  /// Returns the link of all ranks if `comm` has all ranks in their order; else null: `comm` needs a link of
+  /// its own.
   [[nodiscard]] std::shared_ptr<NcclLink> link_of(const Communicator& comm) const;
-  /// Adds values of one step, (rows, features) and behind these the domain's inputs, to `summaries_`;
-  /// `centers` is (rows, features), or empty.
+  /// Adds values of one step, (rows, features) followed by the domain's inputs, to `summaries_`. `centers` is
+  /// (rows, features), or empty.
   void summarise(const float* values, Index rows, std::span<const double> centers);
-  /// Sums them over ranks. Collective.
+  /// Sums `summaries_` over ranks. Collective.
   void complete_summaries(Reducer& reducer);
-  /// A line where values of the training part look like marks of missing ones.
+  /// Returns a line if values of the training part look like markers of missing values.
   [[nodiscard]] std::string suspects() const;
-  /// Throws where the training part has no observed value.
+  /// Throws if the training part has no observed value.
   void require_observed(double observed) const;
-  /// Throws where the training watches a validation part of which no target is `observed`.
+  /// Throws if the training watches a validation part without an `observed` target.
   void require_validation(bool observed) const;
 
   ProcessGrid grid_;
@@ -226,9 +224,9 @@ class ModelRun {
   std::vector<ValueSummary> summaries_;
   DeviceChoice device_;
   Exec training_exec_;
-  std::unique_ptr<DeviceSums> world_sums_;   // of arrays on the device, over all ranks; null: by the host
-  std::unique_ptr<DeviceSums> group_ports_;  // of arrays on the device, over time groups
-  std::vector<Device::Copy> kept_;           // of what does not change
+  std::unique_ptr<DeviceSums> world_sums_;   // of device arrays, over all ranks; null: on the host
+  std::unique_ptr<DeviceSums> group_ports_;  // of device arrays, over time groups
+  std::vector<Device::Copy> kept_;           // arrays that do not change
 
  private:
   [[nodiscard]] std::vector<double> residual_variance(Index horizons);
@@ -249,18 +247,17 @@ class ModelRun {
   void lend();
 };
 
-/// The run that model.name asks for, with parallel.time_groups groups and parallel.stages stages of ranks
-/// where it is for training. Of pretended ranks (for tracing): out of `whole`, which outlives it. With the
-/// `record` of its training the run stands on what was fitted then, if its data have changed. `workers`:
-/// time groups whose windows are trained on, of a recorded training; 0: those of the ranks. Collective.
+/// Makes the run that model.name asks for. For training, ranks form parallel.time_groups groups and
+/// parallel.stages stages. Pretended ranks (for tracing) share `whole`, which must outlive the run. If the
+/// data have changed, the run uses the values in the `record` of its training. `workers`: time groups whose
+/// windows a recorded training used; 0 means those of the ranks. Collective.
 template <class T>
 [[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
                                                     Purpose purpose, WholeGraph* whole = nullptr,
                                                     std::shared_ptr<const DataRecord> record = nullptr,
                                                     Index workers = 0);
 
-/// OpenMP threads a rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores shared by the ranks on
-/// it.
+/// OpenMP threads per rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores divided by its ranks.
 [[nodiscard]] int threads_per_rank(const Communicator& comm, const Config& config);
 
 }  // namespace rossby

@@ -26,7 +26,7 @@ TrainingPlan read_plan(const std::string& run) {
   return plan_of(json, file);
 }
 
-/// That of a training that has ended.
+/// Reads the measured plan of a training that has ended.
 TrainingPlan read_measured(const std::string& run) {
   TrainingPlan plan = read_plan(run);
   if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
@@ -37,12 +37,12 @@ double error_of(double predicted, double measured) {
   return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
 
-/// For other ranks, on the way or behind.
+/// Seconds of waiting for other ranks.
 double waiting_of(const Prediction& p) {
   return p.messages + p.reduction + p.pipeline + p.straggler;
 }
 
-/// Messages and bytes: as they were told, epoch by epoch where that is known, or how far off.
+/// Messages and bytes: exact if every epoch was predicted right, else the relative error.
 std::string sent_text(const TrainingPlan& plan) {
   const TrainingPlan::Measured& m = plan.measured.front();
   const Prediction& p = plan.interpolated;
@@ -70,7 +70,7 @@ std::string sent_text(const TrainingPlan& plan) {
   return off(p.sent_messages, p.sent_bytes, m.sent_messages, m.sent_bytes);
 }
 
-/// The runs whose steps are those of all time groups.
+/// Returns the runs with synchronous updates.
 CheckedRuns synchronous_of(const CheckedRuns& all) {
   CheckedRuns some;
   for (std::size_t i = 0; i < all.runs.size(); ++i) {
@@ -154,8 +154,8 @@ std::string region_table(const CheckedRuns& of_all) {
   for (std::size_t i = 0; i < all.runs.size(); ++i) {
     const TrainingPlan::Measured& m = all.plans[i].measured.front();
     const Prediction& p = all.plans[i].interpolated;
-    // Waiting is part of the others; most of it is in forward, backward and the reduction, that for chunks in
-    // forward and backward.
+    // Waiting is part of other regions: mostly forward, backward and the reduction; for chunks, of forward
+    // and backward.
     const double regions = m.forward + m.backward + m.optimiser + m.reduction;
     const auto line = [&](const char* region, double measured, double predicted) {
       table += fmt::format("{:<28}{:<12}{:>12.4f}{:>12.4f}{:>9}{:>9.1f}\n", all.runs[i], region,

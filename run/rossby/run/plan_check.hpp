@@ -7,7 +7,7 @@
 
 namespace rossby {
 
-/// Runs with what was predicted and measured of them, and what is wrong with others.
+/// Runs with predictions and measurements, and the faults of other runs.
 struct CheckedRuns {
   std::vector<std::string> runs;
   std::vector<TrainingPlan> plans;
@@ -17,9 +17,9 @@ struct CheckedRuns {
 /// Reads plan.json of run directories. Not collective.
 [[nodiscard]] CheckedRuns read_checked_runs(const std::vector<std::string>& runs);
 
-/// How predictions compare with what was measured: a line a run, then means and worst. Of one run or more.
+/// Compares predictions with measurements: a line per run, then means and worst. Needs one run or more.
 [[nodiscard]] std::string check_table(const CheckedRuns& all);
-/// A line a run and region of its step: what a step misses, it misses there.
+/// A line per run and region, which shows where the prediction of a step is wrong.
 [[nodiscard]] std::string region_table(const CheckedRuns& checked);
 
 }  // namespace rossby

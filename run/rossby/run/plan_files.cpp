@@ -14,7 +14,7 @@
 #include "rossby/run/console.hpp"
 #include "rossby/run/planning.hpp"
 
-// Plans as JSON and as text, and what a run's metrics say beside them.
+// Plans as JSON and as text, and the measurements in a run's metrics.
 
 namespace rossby {
 namespace {
@@ -229,9 +229,9 @@ std::string caveats(const Prediction& p) {
   return text;
 }
 
-// The first epoch's steps make arrays and meet memory for the first time, and so do those that a second start
-// makes of an epoch. Of the others the median counts, whole: what disturbs a machine
-// for a while is no part of what it can do, nor are parts of several epochs one step.
+// The first epoch's steps allocate arrays and touch memory for the first time; so does an epoch after a
+// restart. The median of the other whole epochs counts. It ignores passing disturbances, and parts of several
+// epochs do not mix.
 std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
   std::vector<TrainingPlan::Measured> first, whole, cut;
   std::vector<std::pair<Index, Traffic>> sent;
@@ -246,7 +246,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
     if (!json.is_object() || !json.contains("step_seconds") || !json.contains("sent")) continue;
     const Index steps = json.at("steps").get<Index>() - before;
     before += steps;
-    // The plan is of the ranks that the training went on with last.
+    // The plan is for the ranks of the last start.
     if (Json here = json.value("place", Json()); here != place) {
       place = std::move(here);
       for (auto* epochs : {&first, &whole, &cut}) epochs->clear();
@@ -283,11 +283,11 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   if (first.empty()) return {};
   const bool only_first = whole.empty() && (first_whole || cut.empty());
   auto& epochs = only_first ? first : whole.empty() ? cut : whole;
-  // An epoch that was cut short lacks batches that are not like the others.
+  // A shortened epoch lacks some batches, and batches differ.
   const auto fewer = [](const auto& a, const auto& b) { return a.steps < b.steps; };
   const Index most = std::max_element(epochs.begin(), epochs.end(), fewer)->steps;
   std::erase_if(epochs, [&](const auto& epoch) { return epoch.steps < most; });
-  // Of an even number the faster of the middle two: one whole epoch, and not one that was disturbed.
+  // For an even number, take the faster of the middle two: a whole, undisturbed epoch.
   const auto median = epochs.begin() + static_cast<std::ptrdiff_t>((epochs.size() - 1) / 2);
   std::nth_element(epochs.begin(), median, epochs.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });

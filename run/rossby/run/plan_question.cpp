@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// "2x" or "2": times as fast.
+/// Parses a speed-up factor, "2x" or "2".
 double factor_of(const std::string& text, const std::string& all) {
   const std::string digits = text.ends_with('x') ? text.substr(0, text.size() - 1) : text;
   double value = 0;
@@ -38,7 +38,7 @@ double factor_of(const std::string& text, const std::string& all) {
 struct WhatIf {
   FasterBy factors;
   std::vector<std::string> settings;
-  std::string gpu;  // file of the machine whose devices take the place of these; empty: none
+  std::string gpu;  // machine file whose devices replace these; empty: none
 };
 
 WhatIf what_if_of(const std::string& text) {
@@ -54,7 +54,7 @@ WhatIf what_if_of(const std::string& text) {
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    // bf16 is of relations, the others are of the model: two keys.
+    // bf16 belongs to relations, other precisions to the model: two keys.
     const std::string key = name == "precision" && value == "bf16" ? "precision=bf16" : name;
     if (!named.insert(key).second) user_error("--what-if {}: {} is given twice", text, key);
     if (const auto factor = factors.find(name); factor != factors.end())
@@ -76,7 +76,7 @@ WhatIf what_if_of(const std::string& text) {
   return asked;
 }
 
-/// The machine that is asked about. `asked` then says what trainings there compute on.
+/// Returns the machine in question. Sets in `asked` the device of trainings there.
 MachineProfile other_machine(const MachineProfile& profile, WhatIf& asked) {
   if (asked.gpu.empty()) return what_if(profile, asked.factors);
   const MachineProfile other = read_profile(asked.gpu);
@@ -88,7 +88,7 @@ MachineProfile other_machine(const MachineProfile& profile, WhatIf& asked) {
   return what_if(with_devices_of(profile, other), asked.factors);
 }
 
-/// What would change nothing is a mistake.
+/// Refuses questions that change nothing: they are mistakes.
 void check_what_if(const PlanQuestion& question, const WhatIf& asked, const MachineProfile& there) {
   std::vector<std::string> sets = question.sets;
   sets.insert(sets.end(), asked.settings.begin(), asked.settings.end());
@@ -134,7 +134,7 @@ class Plans {
     space_.tolerance = question.tolerance;
   }
 
-  /// `measures`: calls that the machine's file lacks, into that file.
+  /// With `measures`, measures calls that the machine file lacks, and adds them to the file.
   [[nodiscard]] PlanAnswer make(MeasuredMachine& machine, const std::vector<std::string>& settings,
                                 bool measures) const {
     const auto read = [&](const std::vector<std::string>& more) {
@@ -168,7 +168,7 @@ class Plans {
     return agree(*comm_, [&] { return read({}).train.updates == "asynchronous"; });
   }
 
-  /// Of an update, whose windows are not those of a batch.
+  /// Answers for asynchronous updates, whose windows differ from those of a batch.
   [[nodiscard]] PlanAnswer of_asynchronous(const std::vector<Candidate>& candidates,
                                            const MachineProfile& profile, const LoadConfig& read) const {
     const AsynchronousLimits limits{question_->target_batch, question_->tolerance, question_->max_staleness};

@@ -28,8 +28,8 @@
 namespace rossby {
 namespace {
 
-/// Adds what a training keeps that no step of a trace takes: lists, and the gradients of what all ranks share
-/// while they are summed (Step, in double precision). The best state comes when the first steps are over.
+/// Adds the memory of a training that traced steps do not use: lists, and gradients of shared parameters
+/// while they are summed (Step, in double precision). The best state is allocated after the first steps.
 template <class T>
 void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops) {
   const bool validates = !run.domain().split.validation.empty();
@@ -39,7 +39,7 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops
     const auto size = static_cast<std::size_t>(parameter->size());
     const std::size_t best = size * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
     if (keeps_best && !parameter->stream) later += detail::resident_bytes(best, best);
-    // A piece of either file at a time.
+    // One piece of either file at a time.
     if (keeps_best && parameter->stream)
       copying = std::max(copying, 2 * std::min(best, static_cast<std::size_t>(values_at_a_time) * sizeof(T)));
     if (parameter->trained && parameter->placement == Placement::replicated) bytes += size * sizeof(double);
@@ -53,12 +53,12 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops
                 ops.array_bytes - ops.activation_bytes + static_cast<double>(run.start_bytes())});
 }
 
-/// How often a training validates: after every so many epochs, and after the last one.
+/// Number of validations: every `every` epochs, and after the last one.
 Index validations_in(Index epochs, Index every) {
   return (epochs + every - 1) / every;
 }
 
-/// What the first batch holds, of all time groups together. `sizes`: Task::sizes of it.
+/// Size of the first batch, over all time groups. `sizes`: Task::sizes of that batch.
 Index batch_of(const Config& config, const Split& split, Index nodes, const std::vector<Index>& sizes) {
   if (config.windows()) return std::accumulate(sizes.begin(), sizes.end(), Index{0});
   const auto steps = std::ssize(split.training_steps());
@@ -99,8 +99,8 @@ StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan
                                             : trace_rank<float>(comm, config, plan, whole, epochs);
 }
 
-/// What the training computes on, and how what lies there travels. Returns the configuration with that way: a
-/// trace of steps does not know the machine.
+/// Chooses the device of the training, and how its data travel. Returns the configuration with that choice,
+/// because a trace of steps does not know the machine.
 Config choose_place(const Config& config, const MachineProfile& profile, Place& place) {
   place.on_device = config.parallel.device != "cpu";
   if (!place.on_device) return config;
@@ -115,14 +115,14 @@ Config choose_place(const Config& config, const MachineProfile& profile, Place& 
   return config.with({&setting, 1});
 }
 
-/// What the host takes to enqueue calls; nothing where it computes them itself.
+/// Returns the times that the host takes to enqueue calls; none if the host computes them.
 std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine) {
   if (!place.on_device) return std::nullopt;
   return OpTimes(machine.profile, precision_of(config, place.on_device), place.ranks_on_host(), place.threads,
                  &machine.fits, Timed::launches);
 }
 
-/// What all ranks send in the epochs that each of them knows of.
+/// Sums over ranks what is sent in each epoch that all ranks know.
 std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs) {
   std::vector<double> sums;
   for (const EpochTraffic& epoch : epochs) {
@@ -135,10 +135,10 @@ std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<Epoch
   return epochs;
 }
 
-/// The lines of all ranks, each once, on all of them: whether a plan fits has to be the same everywhere.
+/// Returns the distinct lines of all ranks on every rank, because all ranks must agree whether a plan fits.
 std::vector<std::string> union_of(const Communicator& comm, const std::vector<std::string>& mine) {
   const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
-  // Mostly they are the same on all ranks: then their hashes say so. 52 bits of one are exact as a double.
+  // The lines are mostly equal: compare hashes first. A double holds 52 bits of one exactly.
   const auto hash = static_cast<double>(std::hash<std::string>{}(text) >> 12);
   double bounds[] = {hash, -hash};
   MpiReducer(comm).max(bounds);
@@ -152,10 +152,10 @@ std::vector<std::string> union_of(const Communicator& comm, const std::vector<st
   return all;
 }
 
-/// The slowest of the ranks' predictions, on all of them, with what any of them lacks.
+/// Returns the slowest rank's prediction on all ranks, with the missing calls of every rank.
 Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
-  const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
+  const double own = mine.step() - mine.straggler;  // with waiting for slower stages
   double most[] = {own,
                    mine.validation,
                    mine.computing(),
@@ -163,7 +163,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
                    mine.device_bytes,
                    static_cast<double>(mine.epoch_steps)};
   reducer.max(most);
-  // The lowest rank of those that are slowest gives the parts, as in predict().
+  // The lowest of the slowest ranks gives the parts, as in predict().
   double chosen[] = {static_cast<double>(own == most[0] ? -comm.rank() : -comm.size()),
                      static_cast<double>(mine.validation == most[1] ? -comm.rank() : -comm.size())};
   reducer.max(chosen);
@@ -197,7 +197,7 @@ OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine
           &machine.fits,   place.on_device ? Timed::device : Timed::host};
 }
 
-/// What this rank waits for the other stages that have its rows and times. Collective.
+/// Returns the seconds that this rank waits for other stages with its rows and times. Collective.
 double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const StepOps& mine,
                        const MachineProfile& profile, const OpTimes& times) {
   const Timeline timeline = timeline_of(mine, profile, times, plan.place);
@@ -214,7 +214,7 @@ double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const 
   return pipeline_waits(stages)[static_cast<std::size_t>(grid.stage())];
 }
 
-/// Why what is predicted does not fit the memory of a host or device; empty: it does.
+/// Returns why the training does not fit the memory of a host or device; empty if it fits.
 std::string lacks_memory(const TrainingPlan& plan, const Config& config, const MachineProfile& profile) {
   const Prediction& predicted = plan.interpolated;
   const int ranks = plan.place.ranks_on_host();
@@ -230,13 +230,13 @@ std::string lacks_memory(const TrainingPlan& plan, const Config& config, const M
                                                      bytes_text(predicted.device_bytes), bytes_text(has));
 }
 
-/// What a plan says beside its prediction; `ops` are of rank 0.
+/// Completes the plan beside its prediction; `ops` are of rank 0.
 void finish(TrainingPlan& plan, const StepOps& ops, const Config& config, const MachineProfile& profile) {
   if (plan.place.on_device) plan.device = profile.device.name;
   plan.ops = ops.ops;
   plan.traced_steps = ops.steps;
   plan.footprint = ops.footprint;
-  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
+  if (plan.interpolated.validation == 0) plan.validations = 0;  // too short for a forecast
   plan.refused = lacks_memory(plan, config, profile);
 }
 
@@ -309,7 +309,7 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
   plan.model = config.model.name;
   std::vector<StepOps> ranks;
-  // All stages that have these rows and times, as ProcessGrid counts them.
+  // All stages with these rows and times, in the order of ProcessGrid.
   int blocks = job.ranks;
   const auto add = [&](int group, int block) {
     for (int stage = 0; stage < plan.place.stages; ++stage) {
@@ -319,7 +319,7 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
     }
   };
   add(0, 0);
-  // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
+  // Computes the row blocks again; groups differ in steps that do not divide evenly, and at the ends.
   const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
   std::vector<int> groups{0, plan.place.time_groups / 2, plan.place.time_groups - 1};
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());

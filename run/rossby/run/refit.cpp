@@ -30,7 +30,7 @@ void check_refit(const Config& config) {
         "repeated without it. Use constant, cosine, linear or step");
 }
 
-/// What the second training does otherwise, from the metadata of the first one's state.
+/// Returns the settings of the second training, from the metadata of the first one's state.
 std::vector<std::string> settings_after(const Config& config, const std::string& state) {
   const Json chosen = Json::parse(read_state_metadata(state));
   const auto count = [&](const char* name) { return chosen.at(name).get<Index>(); };

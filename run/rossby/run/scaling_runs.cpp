@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Keys that say where and how often, not what a step computes. Ranks, threads and groups are of the place.
+/// True for keys that do not change what a step computes. Ranks, threads and groups belong to the place.
 bool leaves_the_step(const std::string& key) {
   for (const char* name : {"train.seed", "train.stop_after", "train.epochs", "train.early_stop",
                            "train.max_seconds", "train.keep", "validation.every", "parallel.time_groups",
@@ -48,10 +48,10 @@ Settings settings_of(const std::string& file) {
   return settings;
 }
 
-/// What the lines of a metrics.jsonl say of the whole training.
+/// What metrics.jsonl says of the whole training.
 struct Metrics {
   Index steps = 0;
-  bool whole = true;          // its last line ends
+  bool whole = true;          // its last line is complete
   std::optional<Json> place;  // of all lines
   bool moved = false;         // lines of several places
 };
@@ -63,19 +63,19 @@ int count_of(const Json& json, const char* name) {
   return value.get<int>();
 }
 
-/// One where a version without stages wrote the line.
+/// Returns 1 if a version without stages wrote the line.
 int stages_at(const Json& place) {
   return place.contains("stages") ? count_of(place, "stages") : 1;
 }
 
-/// Whether epochs were trained on the same. Of several versions the last one's are measured (measured_in).
+/// True if epochs were trained in the same place. Of several versions, the last is measured (measured_in).
 bool same_place(Json a, Json b) {
   for (Json* place : {&a, &b})
     if (place->is_object()) place->erase("rossby");
   return a == b;
 }
 
-/// Checks what measured_in takes from a line.
+/// Checks the fields of a line that measured_in reads.
 void check_line(const Json& line) {
   const auto check = [](const Json& json, const char* name) {
     if (!json.at(name).is_number() || !(json.at(name).get<double>() >= 0))
@@ -109,7 +109,7 @@ Metrics read_metrics(const std::string& file) {
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    // What a killed run left of its last line; the next start drops it.
+    // A killed run left an incomplete last line; the next start drops it.
     if (in.eof() && !metrics.whole) break;
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object()) user_error("{}: line {} is not a JSON object", file, number);
@@ -126,7 +126,7 @@ Metrics read_metrics(const std::string& file) {
   return metrics;
 }
 
-/// Optimiser steps of the state that a training ends with; −1: it has none.
+/// Optimiser steps of a training's final state; −1 if it has none.
 Index final_steps(const std::string& path, Index& nodes) {
   const std::string file = state_file_of(path);
   if (!fs::exists(file)) return -1;
@@ -140,7 +140,7 @@ Index final_steps(const std::string& path, Index& nodes) {
   return number("optimiser_steps");
 }
 
-/// Adds the prediction of a run's plan.json, and where its metrics do not tell the place, that.
+/// Adds the prediction of a run's plan.json, and its place if the metrics do not name it.
 void read_plan(ScalingRun& run, bool place_known) {
   const std::string file = plan_file_of(run.path);
   const Json json = Json::parse(read_text(file), nullptr, false);
@@ -156,14 +156,14 @@ void read_plan(ScalingRun& run, bool place_known) {
     run.stages = plan.place.stages;
     run.row_blocks = run.place.ranks / run.time_groups / run.stages;
   }
-  // A run that went on on other ranks without --machine still has the plan of the first.
+  // A run that resumed on other ranks without --machine still has its first plan.
   if (plan.place.ranks == run.place.ranks && plan.place.hosts == run.place.hosts &&
       plan.place.threads == run.place.threads && plan.place.time_groups == run.time_groups &&
       plan.place.stages == run.stages)
     run.predicted.push_back(plan.interpolated);
 }
 
-/// A path without ".", and without a slash behind it.
+/// Returns the path without "." and without a trailing slash.
 std::string plain(const fs::path& path) {
   const fs::path normal = path.lexically_normal();
   return (normal.has_filename()        ? normal
@@ -172,7 +172,7 @@ std::string plain(const fs::path& path) {
       .string();
 }
 
-/// Adds the run in `path`, or why it is left out.
+/// Adds the run in `path`, or the reason for leaving it out.
 void read_run(const std::string& path, ScalingRuns& all) {
   const auto leave_out = [&](const char* reason) { all.left_out.push_back({path, reason}); };
   ScalingRun run;
@@ -213,7 +213,7 @@ struct Found {
   std::vector<LeftOut> unreadable;
 };
 
-/// Why nobody can look into a folder; empty: one can.
+/// Returns why a folder cannot be read; empty if it can.
 std::string no_look_into(const fs::path& folder) {
   std::error_code code;
   (void)fs::exists(folder / "config.toml", code);
@@ -221,8 +221,8 @@ std::string no_look_into(const fs::path& folder) {
   return code ? "cannot be read: " + code.message() : "";
 }
 
-/// Finds the run directories up to `levels` below a folder, by name. What cannot be read is no error of the
-/// others: file systems have folders that are root's alone.
+/// Finds the run directories up to `levels` below a folder, by name. An unreadable folder is no error: file
+/// systems have folders that only root can read.
 void find_runs(const std::string& folder, int levels, Found& found) {
   std::error_code code;
   std::vector<fs::path> below;
@@ -243,14 +243,14 @@ void find_runs(const std::string& folder, int levels, Found& found) {
   }
 }
 
-/// Holds the runs of a folder against those that its study.json lists, where it lists some.
+/// Compares the runs of a folder with the list in its study.json, if there is one.
 void compare_with_list(const std::string& folder, const StudyFile& study, const Found& found,
                        ScalingRuns& all) {
   if (study.runs.empty()) return;
   std::set<std::string> listed;
   for (const std::string& name : study.runs) listed.insert(plain(fs::path(folder) / name));
-  // A copy of a run would count as one more. One that jobs or a driver would call so is a run of the study,
-  // whoever started it.
+  // A copy of a run would count as another run. A run with a name that jobs or a driver would use belongs to
+  // the study, whoever started it.
   const std::regex usual("ranks-[0-9]+_groups-[0-9]+(_stages-[0-9]+)?_seed-[0-9]+(_repeat-[0-9]+)?");
   const auto foreign = [&](const ScalingRun& run) {
     return run.folder == folder && !listed.contains(run.path) &&
@@ -270,7 +270,7 @@ void compare_with_list(const std::string& folder, const StudyFile& study, const 
                                         : "is in study.json, but has left no run directory"});
 }
 
-/// What a folder's study.json says; not found where there is none.
+/// Reads a folder's study.json; the result says if there is none.
 StudyFile read_study_file(const std::string& folder) {
   const std::string file = folder + "/study.json";
   StudyFile study;
@@ -312,12 +312,12 @@ ScalingRuns read_scaling_runs(const std::string& folder) {
       const bool any = std::any_of(found.runs.begin(), found.runs.end(), [&](const std::string& run) {
         return plain(fs::path(run) / "..") == study;
       });
-      if (any) throw;  // what its runs are for, nobody knows
+      if (any) throw;  // the purpose of its runs is unknown
       found.unreadable.push_back({study, error.what()});
     }
   for (const std::string& path : found.runs) try {
       read_run(path, all);
-    } catch (const std::exception& error) {  // one run of many
+    } catch (const std::exception& error) {  // one of many runs
       all.left_out.push_back({path, error.what()});
     }
   all.left_out.insert(all.left_out.end(), found.unreadable.begin(), found.unreadable.end());

@@ -15,7 +15,7 @@
 namespace rossby {
 namespace {
 
-/// On rank 0 those of all stages with its rows and times. Collective.
+/// Returns on rank 0 the graphs of all stages with its rows and times. Collective.
 std::vector<StepGraph> stages_of(const ProcessGrid& grid, const StepGraph& mine) {
   if (grid.stages() == 1) return {mine};
   const std::string text = json_of(std::vector{mine}).dump();

@@ -32,7 +32,7 @@ void StnnRun<T>::start(Purpose purpose) {
           "has {}. Set model.latent",
           stnn_settings(*config_).latent, domain_.info.features);
     start.data = &series_;
-    start.learned = learned_steps(domain_.split);  // a fold that is held out is not for training to see
+    start.learned = learned_steps(domain_.split);  // training must not see a held-out fold
     if (grid_.groups() > 1) start.around = observed_around();
   }
   start.persistence = stnn_settings(*config_).dynamics_start == "persistence";
@@ -41,8 +41,8 @@ void StnnRun<T>::start(Purpose purpose) {
   if (reads_series(purpose) && starts_at_eofs(*config_)) start_low_rank_at_eofs();
 }
 
-/// Of EOFs: the Gram matrix of the training steps, what it is summed from and, of several ranks, half of it
-/// for MPI's sum.
+/// Bytes for EOFs: the Gram matrix of the training steps, its operands and, with several ranks, half of the
+/// matrix for MPI's sum.
 template <class T>
 std::size_t StnnRun<T>::start_bytes() const {
   if (!starts_at_eofs(*config_)) return 0;
@@ -53,7 +53,7 @@ std::size_t StnnRun<T>::start_bytes() const {
          sizeof(double);
 }
 
-/// What other groups observed last before, and first behind, this group's steps.
+/// Exchanges the values that other groups observed last before, and first after, this group's steps.
 template <class T>
 ObservedAround StnnRun<T>::observed_around() {
   const Index width = series_.rows * series_.features;
@@ -87,7 +87,7 @@ ObservedAround StnnRun<T>::observed_around() {
   return around;
 }
 
-/// All training steps, scaled, on every group.
+/// Returns all training steps, scaled, on every group.
 template <class T>
 Series StnnRun<T>::training_series() {
   Series all(domain_.split.train.last, series_.rows, series_.features);
@@ -98,7 +98,7 @@ Series StnnRun<T>::training_series() {
     scaler_.apply(all);
     return all;
   }
-  // Anomalies of the groups that have the steps: a step of each is one term and zeros.
+  // Every step belongs to one group, so the sum over groups adds zeros to its anomalies.
   Buffer<float> observed(all.values.size());
   const Index width = series_.rows * series_.features;
   for (Index t = 0; t < all.steps; ++t)
@@ -114,9 +114,9 @@ Series StnnRun<T>::training_series() {
   return all;
 }
 
-/// U = 0 and V = √n times the leading EOFs of the scaled training part: Vᵀz/n then holds the amplitudes over
-/// √n. Columns beyond the rank of the data keep their random start. EOFs need all training steps at once: on
-/// a process grid every group reads them, for this alone.
+/// Sets U = 0 and V = √n times the leading EOFs of the scaled training part, so that Vᵀz/n holds the
+/// amplitudes over √n. Columns beyond the rank of the data keep their random start. EOFs need all training
+/// steps at once: on a process grid, every group reads them for this only.
 template <class T>
 void StnnRun<T>::start_low_rank_at_eofs() {
   const auto steps = domain_.split.training_steps();

@@ -38,24 +38,24 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   const Index start = std::max<Index>(domain_.split.validation.first - 1, 0);
   validates_ = grid_.groups() == 1 || held_.contains(start);
   this->decide_cycle(purpose);
-  // A group fails as a whole: what communicates within groups may stand in here.
+  // A group fails as a whole, so communication within groups is allowed here.
   agree(world, [&] { read(purpose); });
   fit(purpose);
   if (purpose != Purpose::forecasting) choose_update_place();
-  // What only one rank may lack, memory and files of streams, is taken behind all that communicates.
+  // Memory and stream files may fail on a single rank, so they come after all communication.
   auto relations = agree(world, [&] {
     return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.way,
                              checks_starts(purpose) ? TurnedSigns::refused : TurnedSigns::taken);
   });
   join(*relations);
-  if (trains(purpose)) release_unused_memory();  // of graphs on their way to relations
+  if (trains(purpose)) release_unused_memory();  // of graphs, after relations are built
   choose_dense(*relations);
   agree(world, [&] { make_model(std::move(relations), purpose); });
   this->start(purpose);
   set_rates(config, *model_);
 }
 
-/// Reads the steps of this group, and those that it validates on.
+/// Reads this group's steps, and the steps that it validates on.
 template <class T>
 void StnnRun<T>::read(Purpose purpose) {
   if (purpose == Purpose::forecasting || grid_.groups() == 1) {
@@ -78,7 +78,7 @@ void StnnRun<T>::read(Purpose purpose) {
   read_steps(grid_.space(), *config_, domain_, steps, series_.values.span());
 }
 
-/// Names, counts and scales the data: the same for every grid.
+/// Names, counts and scales the data; the result is the same for every grid.
 template <class T>
 void StnnRun<T>::fit(Purpose purpose) {
   if (!reads_series(purpose)) {
@@ -116,8 +116,8 @@ void StnnRun<T>::fit(Purpose purpose) {
   if (truth_.steps > 0) scaler_.apply(truth_);
 }
 
-/// Makes anomalies of the series: at training steps about a cycle without their own day or year, also where
-/// forecasts look back, which start from latents there. `own` are training steps of this group.
+/// Turns the series into anomalies. The cycle at a training step leaves out its own day or year, also at the
+/// latents where forecasts start. `own` are this group's training steps.
 template <class T>
 void StnnRun<T>::fit_anomalies(const std::vector<Index>& own, Purpose purpose, const FittedValues* kept) {
   const std::vector<Index> training = domain_.split.training_steps();
@@ -152,7 +152,7 @@ void StnnRun<T>::fit_anomalies(const std::vector<Index>& own, Purpose purpose, c
       AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space_reducer_);
 }
 
-/// Refuses to watch a validation part that no forecast fits in.
+/// Refuses to watch a validation part that is too short for a forecast.
 template <class T>
 void StnnRun<T>::check_validation() const {
   const StepRange& part = domain_.split.validation;
@@ -170,7 +170,7 @@ bool StnnRun<T>::validation_fits() const {
   return options.rollout || !domain_.split.origins(Role::validation, options.horizons).empty();
 }
 
-/// Every step counts once: the last group reads those behind the training part, a few at a time.
+/// Every step counts once: the last group reads the steps after the training part, a few at a time.
 template <class T>
 DataHash StnnRun<T>::hash_data() const {
   if (grid_.groups() == 1) return rossby::data_hash(grid_.world(), *config_, domain_, series_);
@@ -234,8 +234,8 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations, Purpose pur
   }
 }
 
-/// Whether time groups exchange δ and z of a dense relation for an update that each of them makes, instead of
-/// summing its gradient: whatever are fewer values. The same on every rank.
+/// True if time groups exchange δ and z of a dense relation, and each makes the update itself, instead of
+/// summing its gradient. The choice sends fewer values, and is the same on every rank.
 template <class T>
 bool StnnRun<T>::exchanges_factors(const Parameter<T>& parameter) const {
   if (parameter.name.starts_with("low_rank")) return false;
@@ -245,7 +245,7 @@ bool StnnRun<T>::exchanges_factors(const Parameter<T>& parameter) const {
   return steps * (rows * w + n * d) < parameter.shape[0] * rows * n;
 }
 
-/// Every rank tries, as they will run side by side; rank 0 decides.
+/// Every rank tries at the same time, as in training; rank 0 decides.
 template <class T>
 void StnnRun<T>::choose_dense(Relations<T>& relations) {
   const std::string& kernel = config_->parallel.dense_kernel;
@@ -268,7 +268,7 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
   relations.set_dense_product(dense_choice_.way);
 }
 
-/// What the slowest rank took decides: the others wait for it.
+/// The slowest rank's time decides, because the others wait for it.
 template <class T>
 void StnnRun<T>::choose_update_place() {
   update_place_ = agree(grid_.world(), [&] {
@@ -362,7 +362,7 @@ void StnnRun<T>::add_anomaly_errors(HorizonErrors& errors, std::span<const Index
   });
 }
 
-/// Some hundred, evenly spread.
+/// A few hundred, evenly spread.
 template <class T>
 std::vector<Index> StnnRun<T>::training_origins(Index horizons) const {
   constexpr Index most = 256;

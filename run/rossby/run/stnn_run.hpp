@@ -11,11 +11,11 @@
 
 namespace rossby {
 
-/// An STNN and all it stands on.
+/// An STNN and all it depends on.
 template <class T>
 class StnnRun final : public ModelRun<T> {
  public:
-  /// Collective. Reads the series (scaled in place), builds relations and the model at its start.
+  /// Reads the series (scaled in place), and builds the relations and the initial model. Collective.
   StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
           std::shared_ptr<const DataRecord> record);
 
@@ -80,12 +80,12 @@ class StnnRun final : public ModelRun<T> {
   using ModelRun<T>::training_exec_;
   using ModelRun<T>::kept_;
   using ModelRun<T>::anomalies_;
-  MpiReducer space_reducer_;  // over the ranks of this group
+  MpiReducer space_reducer_;  // over this group's ranks
   BatchOptions batches_;
-  StepRange held_;         // steps of this group
-  bool validates_ = true;  // this group's latents are those that validation starts from
+  StepRange held_;         // this group's steps
+  bool validates_ = true;  // validation starts from this group's latents
   Series series_;          // anomalies, if the run has any, scaled
-  Series truth_;           // the same about the whole cycle at all steps, where forecasts are scored
+  Series truth_;           // anomalies about the whole cycle at all steps, for scores of forecasts
   Scaler scaler_;
   DenseChoice dense_choice_;
   UpdatePlaceChoice update_place_;

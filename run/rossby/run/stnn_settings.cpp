@@ -29,7 +29,7 @@ double discover_start(const Config& config, Index nodes) {
   return value;
 }
 
-/// What relation.precision = "bf16" asks of the other keys.
+/// Checks the other keys that relation.precision = "bf16" needs.
 void check_bf16(const Config& config) {
   const auto need = [](bool has, const char* what) {
     if (!has) user_error("relation.precision = \"bf16\" needs {}", what);
@@ -63,7 +63,7 @@ double stream_bytes(const Config& config) {
 
 namespace {
 
-/// Streams dense learned relations, as relation.memory = "streamed" asks for.
+/// Streams dense learned relations, for relation.memory = "streamed".
 template <class T>
 void stream(const Config& config, Device* device, UpdatePlace place, Relations<T>& relations) {
   const std::string& folder = config.relation.stream_folder;
@@ -77,7 +77,7 @@ void stream(const Config& config, Device* device, UpdatePlace place, Relations<T
                           .host_updates = device && place == UpdatePlace::host});
 }
 
-/// What relation.memory = "streamed" asks of the other keys and they do not give; null: nothing.
+/// Returns the missing key that relation.memory = "streamed" needs; null if none is missing.
 const char* missing_for_streams(const Config& config) {
   if (config.relation.discover != "dense") return "a dense learned relation: relation.discover = \"dense\"";
   if (config.train.sampling != "slabs")
@@ -87,7 +87,7 @@ const char* missing_for_streams(const Config& config) {
   return nullptr;
 }
 
-/// A start as the model's precision holds it; subnormal numbers count as zero there.
+/// Returns a start value in the model's precision; subnormal numbers count as zero there.
 double as_stored(const Config& config, double value, bool bf16) {
   if (config.model.precision == "double") return value;
   const auto as_float = static_cast<float>(value);
@@ -95,7 +95,7 @@ double as_stored(const Config& config, double value, bool bf16) {
   return static_cast<double>(bf16 ? widen(round_nearest(as_float)) : as_float);
 }
 
-/// Rates are multiples of optimiser.lr, which the schedule moves.
+/// Rates are multiples of optimiser.lr, which the schedule changes.
 double rate_scale(const Config& config, double rate) {
   const double lr = config.optimiser.lr;
   return rate >= 0 && lr > 0 ? rate / lr : 1.0;
@@ -105,7 +105,7 @@ double rate_scale(const Config& config, double rate) {
 
 void check_starts(const Config& config, Index nodes) {
   if (config.optimiser.lr_relation == 0 || config.optimiser.lr == 0) return;  // frozen on purpose
-  // Decay alone moves what is clamped, towards 0.
+  // Only decay moves clamped weights, towards 0.
   const bool decays = config.optimiser.decay_relation > 0;
   const bool bf16 = config.relation.precision == "bf16";
   const auto check = [&](const char* key, double value, bool dense) {
@@ -158,7 +158,7 @@ bool streamable(const Config& config) {
 
 StnnOptions model_options(const Config& config, const Domain& domain) {
   StnnOptions options;
-  // Latents exist up to the last training step; with held-out folds some of them are never trained.
+  // Latents exist up to the last training step; those of held-out folds are never trained.
   options.steps = domain.split.train.last;
   options.features = domain.info.features;
   options.latent = stnn_settings(config).latent;
@@ -246,7 +246,7 @@ BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
   return batches;
 }
 
-/// What the optimiser has to know of each parameter.
+/// Tells the optimiser about each parameter.
 template <class T>
 void set_rates(const Config& config, Stnn<T>& model) {
   for (Parameter<T>* parameter : model.parameters()) {

@@ -41,7 +41,7 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["isa"] = std::string(to_string(run.exec().isa));
   json["nodes"] = run.domain().nodes();
   json["steps"] = run.domain().info.steps;
-  // What a longer file leaves as it was: counts of steps, where shares of it would be others.
+  // In a longer file, shares would give other parts: record counts of steps, which do not change.
   const Split& split = run.domain().split;
   const bool folds = config.split.folds > 0;
   json["training_steps"] = folds ? split.test.first : split.train.last;
@@ -53,12 +53,12 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
   json["best_epoch"] = result.best_epoch;
-  json["kept"] = keeps_best(config, run.domain()) ? "best" : "last";  // what the state is of
+  json["kept"] = keeps_best(config, run.domain()) ? "best" : "last";  // which state is kept
   json["config"] = config.to_toml();
   return json;
 }
 
-/// With what a run that is over goes on.
+/// Advice on how a finished run can go on.
 std::string advice_for(StopReason over) {
   switch (over) {
     case StopReason::epochs:
@@ -75,7 +75,7 @@ std::string advice_for(StopReason over) {
   return "";
 }
 
-/// Why nothing is left to do for a run that has ended, or nullopt. Collective.
+/// Returns why an ended run has nothing left to do, or nullopt. Collective.
 template <class T>
 std::optional<StopReason> ended(const Communicator& comm, const Training<T>& training,
                                 const std::string& run) {
@@ -86,7 +86,8 @@ std::optional<StopReason> ended(const Communicator& comm, const Training<T>& tra
   return broadcast(comm, final ? "yes" : "").empty() ? std::nullopt : over;
 }
 
-/// Remarks on what evaluate would do with these settings, whole lines. What it refuses stops a new run alone.
+/// Returns remarks on what evaluate would do with these settings, whole lines. A refusal stops only a new
+/// run.
 std::string remarks_on_evaluation(const Communicator& comm, const Config& config, const Domain& domain,
                                   bool resumes) {
   return agree(comm, [&] {
@@ -99,7 +100,7 @@ std::string remarks_on_evaluation(const Communicator& comm, const Config& config
   });
 }
 
-/// One start of a training, as it goes.
+/// One start of a training.
 template <class T>
 class Started {
  public:
@@ -109,7 +110,7 @@ class Started {
         start_(look_at_run(comm, options)),
         asked_(settle_files(comm, asked, start_.checkpoint)),
         config_(start_.checkpoint ? settings_to_resume(comm, asked_, *start_.checkpoint) : asked_),
-        // Everything that can be wrong with data and settings is found before the run directory is changed.
+        // Find every error in data and settings before the run directory changes.
         plan_(predict_run(comm, config_, options, resumes())),
         run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training, nullptr, nullptr,
                          recorded_groups(comm, config_, options))) {
@@ -122,7 +123,7 @@ class Started {
     Training<T> training(comm_, asked_, options_, *run_);
     if (resumes()) {
       training.resume(*start_.checkpoint, std::move(start_.older));
-      // What the run holds is of the settings that it was trained with, and stays as it is.
+      // The files of the run belong to the settings that it was trained with, so they stay unchanged.
       if (const auto over = ended(comm_, training, options_.run)) return leave_as_it_is(training, *over);
     }
     prepare(training);
@@ -132,7 +133,7 @@ class Started {
     Json metadata = run_metadata(config_, *run_, result);
     if (options_.write_state) metadata["epochs_asked"] = config_.train.epochs;
     move_earlier_results();
-    run_->save_record(data_record_of(options_.run));  // first: a state without it is of an earlier version
+    run_->save_record(data_record_of(options_.run));  // first: only older versions saved no record
     run_->save(state_file_of(options_.run), metadata);
     const double peak = worst_peak_resident(run_->reducer());
     if (options_.prints)
@@ -157,7 +158,7 @@ class Started {
     return start_.directory ? start_.directory->metrics_file() : "";
   }
 
-  /// Scores and forecasts of the state that will be replaced must not pass for those of the new one.
+  /// Moves scores and forecasts of the state to be replaced, which must not pass for those of the new state.
   void move_earlier_results() {
     std::vector<std::string> moved;
     agree(comm_, [&] {
@@ -232,7 +233,7 @@ class Started {
   std::optional<TrainingPlan> plan_;
   std::unique_ptr<ModelRun<T>> run_;
   std::string evaluation_;
-  std::string started_from_;  // a line; empty: from values of its own
+  std::string started_from_;  // a line; empty: from its own start values
 };
 
 }  // namespace

@@ -29,19 +29,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no NaN: a figure that is not finite becomes null.
+/// JSON has no NaN: numbers that are not finite become null.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-/// Of an epoch's steps, as means over the ranks.
+/// Returns the times of an epoch's steps, as means over the ranks.
 Json seconds_json(const StepSeconds& seconds, double imbalance) {
   return {{"forward", seconds.forward},     {"backward", seconds.backward}, {"reduction", seconds.reduction},
           {"optimiser", seconds.optimiser}, {"waiting", seconds.waiting},   {"transfer", seconds.transfer},
           {"imbalance", imbalance}};
 }
 
-/// What trained: what times and memory are of. Processor and device are rank 0's.
+/// Returns the place of a training, to which its times and memory belong. Processor and device are rank 0's.
 template <class T>
 Json place_json(const Communicator& comm, int hosts, const std::string& processor, const ModelRun<T>& run) {
   Json json = {{"ranks", comm.size()},          {"hosts", hosts},
@@ -135,7 +135,7 @@ template <class T>
 void Training<T>::use(const RunDirectory* directory) {
   directory_ = directory;
   cut_metrics();
-  // Not at the first checkpoint, hours from now.
+  // Fail now, not at the first checkpoint hours later.
   if (keeps_checkpoints_) run_->check_room(folder_.file(trainer_.steps() + 1), trainer_.arrays(false));
 }
 
@@ -172,7 +172,7 @@ void Training<T>::observe(const EpochReport& report) {
   if (signals_) warn_of_short_grace(1 / std::max(report.batches_per_second, 1e-9));
 }
 
-/// A step that takes longer than what mpirun leaves its ranks after SIGTERM ends without a checkpoint.
+/// A step longer than the time that mpirun allows after SIGTERM ends without a checkpoint.
 template <class T>
 void Training<T>::warn_of_short_grace(double step_seconds) {
   const double grace = mpirun_grace_seconds();
@@ -190,13 +190,13 @@ unsigned Training<T>::vote() {
   unsigned votes = 0;
   if (signals_ && StopSignals::received() != 0) votes |= vote_pause;
   if (start_->pause && start_->pause()) votes |= vote_pause;
-  // The step that is asked for is still made.
+  // The requested step is still made.
   if (start_->pause_at > 0 && trainer_.steps() + 1 >= start_->pause_at && trainer_.steps() + 1 < all_steps())
     votes |= vote_pause;
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
   const double minutes = config_->checkpoint.every_minutes;
-  // Where nobody asked for an interval, checkpoints take at most 2 % of the time.
+  // Unless the user set an interval, checkpoints take at most 2 % of the time.
   const double least = config_->given("checkpoint.every_minutes") ? 0 : 50 * save_seconds_;
   if (minutes > 0 && since_save() >= std::max(60 * minutes, least)) votes |= vote_save;
   return votes;
@@ -204,7 +204,7 @@ unsigned Training<T>::vote() {
 
 template <class T>
 std::string Training<T>::why_paused() {
-  double number = signals_ ? StopSignals::received() : 0;  // may have come to one rank alone
+  double number = signals_ ? StopSignals::received() : 0;  // may have come to one rank only
   run_->reducer().max(std::span<double>(&number, 1));
   std::string reason = guard_.reason();  // rank 0's
   if (reason.empty())
@@ -246,7 +246,7 @@ Json Training<T>::metadata(const TrainingState& state) const {
   return json;
 }
 
-/// What follows a checkpoint that cannot be trusted must not be written.
+/// Stops before results that depend on an untrustworthy checkpoint are written.
 template <class T>
 void Training<T>::check_finite() {
   const std::string found = describe_not_finite(comm_, *run_, false);
@@ -283,7 +283,7 @@ void Training<T>::save(SaveReason reason) {
     run_->write(path, arrays, text);
     saved_ = path;
     if (comm_.rank() == 0) folder_.prune(config_->checkpoint.keep);
-  } catch (const UserError& error) {  // of all ranks alike
+  } catch (const UserError& error) {  // the same on all ranks
     if (reason == SaveReason::pause)
       user_error(
           "{}; {}", error.what(),
@@ -327,7 +327,8 @@ void Training<T>::load(const Checkpoint& checkpoint) {
         fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}. Restore the "
                     "data, or start a new run from its weights (--from {})",
                     checkpoint.path, hash, run_->domain().info.path, run_->data_hash(), start_->run));
-  // It knows the shape of grids and what times stand for, which the other, of older checkpoints, does not.
+  // The training hash covers grid shapes and the meaning of times; older checkpoints only have the other
+  // hash.
   if (const std::string hash = checkpoint.metadata->value("training_hash", run_->training_hash());
       hash != run_->training_hash())
     throw BadContinuation(
@@ -363,7 +364,8 @@ void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) 
   cut_metrics();
 }
 
-/// Back to the last good checkpoint with a lower rate, where that is wanted; otherwise the end.
+/// Goes back to the last good checkpoint with a lower rate if the settings ask for it; otherwise ends the
+/// run.
 template <class T>
 void Training<T>::recover(const NotFinite& error) {
   const TrainingState at = trainer_.state();
@@ -376,7 +378,7 @@ void Training<T>::recover(const NotFinite& error) {
                                        at.epoch + 1, found.empty() ? "" : ": ", found);
   const Index most = config_->train.rollbacks;
   const bool may = config_->train.on_nan == "rollback" && at.rollbacks < most;
-  // Trouble that comes back within an epoch was already in the checkpoint: further back than before.
+  // If the error returns within an epoch, the checkpoint already had it: go further back than before.
   if (rollbacks_ > 0 && at.steps < failed_step_ + task_->batches())
     while (candidates.size() > 1 && CheckpointFolder::steps(candidates.front()) >= rolled_back_to_)
       candidates.erase(candidates.begin());
@@ -428,14 +430,13 @@ TrainingResult Training<T>::fit() {
     return sent;
   };
   if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
-  release_unused_memory();  // of graphs on their way to relations: steps take theirs beside it
+  release_unused_memory();  // of graphs, after relations are built: steps allocate next
   while (true) try {
       return trainer_.run(hooks);
     } catch (const NotFinite& error) {
       recover(error);
     } catch (const UserError& error) {
-      // A device may fail this rank in the middle of exchanges, whose values still come to where they were
-      // to.
+      // A device may fail this rank in the middle of exchanges, whose values still arrive at their buffers.
       end_unless_all_come(comm_, error.what());
       throw;
     } catch (const std::bad_alloc&) {

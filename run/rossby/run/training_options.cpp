@@ -19,7 +19,7 @@ OptimiserOptions optimiser_options(const Config& config) {
   options.momentum = config.optimiser.momentum;
   options.absent = config.train.absent == "skip" ? Absent::skip : Absent::zero;
   options.seed = static_cast<std::uint64_t>(config.train.seed);
-  options.fuse = config.train.sampling == "slabs";  // batches of pairs touch a few rows of a relation
+  options.fuse = config.train.sampling == "slabs";  // pairs touch only a few rows of a relation
   return options;
 }
 

@@ -9,13 +9,13 @@ namespace rossby {
 
 [[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
 
-/// Learning rates by epoch. Throws UserError if schedule.milestones do not ascend.
+/// Returns learning rates by epoch. Throws UserError if schedule.milestones do not ascend.
 [[nodiscard]] ScheduleOptions schedule_options(const Config& config);
 
-/// Whether the validation part decides when a training ends, at which rate it goes on or what it keeps.
+/// True if the validation part decides when a training ends, its learning rate, or which state it keeps.
 [[nodiscard]] bool watches_validation(const Config& config);
 
-/// Throws UserError if the training watches a validation part that it does not have.
+/// Throws UserError if the training watches a validation part that does not exist.
 [[nodiscard]] TrainerOptions trainer_options(const Config& config, bool has_validation);
 
 }  // namespace rossby

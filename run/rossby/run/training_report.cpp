@@ -16,7 +16,7 @@
 namespace rossby {
 namespace {
 
-/// " (1970-01 to 1985-12)"; empty where a part has no steps or the series no dates.
+/// Returns " (1970-01 to 1985-12)"; empty if a part has no steps or the series no dates.
 std::string dates_text(const Domain& domain, const StepRange& part) {
   const TimeAxis& time = domain.info.time;
   return part.empty() || !time.dated()
@@ -24,7 +24,7 @@ std::string dates_text(const Domain& domain, const StepRange& part) {
              : fmt::format(" ({} to {})", time.text(part.first), time.text(part.last - 1));
 }
 
-/// Which kernels the BLAS runs, where it would have run others, or should.
+/// Names the BLAS kernels if they differ from the BLAS's own choice, or should differ.
 void describe_blas() {
   const std::string found = blas_core_found(), used = blas_core(), wanted = wanted_blas_core(used);
   if (used != found)
@@ -113,7 +113,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
 
 namespace {
 
-/// A longer schedule may put the rate up again where the shorter one had ended; empty: it does not.
+/// Returns a warning if a longer schedule raises the rate after the shorter one had ended; empty if not.
 std::string rise_of_rate(const Config& config, const Checkpoint& checkpoint, Index epoch) {
   if (epoch < 1) return "";
   const Config before =

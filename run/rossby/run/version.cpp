@@ -5,7 +5,7 @@
 
 #include "rossby/mpi/libraries.hpp"
 
-// ROSSBY_VERSION, ROSSBY_BUILD_TYPE and ROSSBY_SANITIZERS come from CMake.
+// CMake defines ROSSBY_VERSION, ROSSBY_BUILD_TYPE and ROSSBY_SANITIZERS.
 
 namespace rossby {
 

@@ -1,4 +1,4 @@
-// The graph of a forecaster of windows, and the model on it.
+// The graph of a window model, and the model on it.
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ Recompute recompute_of(const Config& config) {
 template <class T>
 void WindowRun<T>::make_graph(Purpose purpose) {
   const Communicator& comm = grid_.space();
-  // A group fails as a whole: what communicates within groups may stand in here.
+  // A group fails as a whole, so communication within groups is allowed here.
   const GlobalEdges supports = agree(grid_.world(), [&] {
     return rows_of_rank(comm, domain_, [&](const Communicator& ranks, const Domain& domain) {
       return make_supports(ranks, *config_, domain, !checks_starts(purpose));
@@ -53,7 +53,7 @@ Pipeline WindowRun<T>::pipeline() {
   return {stage_link_.get(), &stages_reducer_, grid_.stages(), grid_.stage()};
 }
 
-/// Every rank tries, as they will run side by side; what the slowest took decides. Collective.
+/// Every rank tries at the same time, as in training; the slowest rank's time decides. Collective.
 template <class T>
 void WindowRun<T>::choose_sparse() {
   const std::string& asked = config_->parallel.sparse_products;
@@ -82,7 +82,7 @@ void WindowRun<T>::choose_sparse() {
       make();
       const SparseChoice tried = try_sparse_products<T>(training_exec_, *sparse_library_, block_, trial);
       std::copy(tried.seconds.begin(), tried.seconds.end(), std::begin(seconds));
-    } catch (const UserError& error) {  // own kernels need none of it
+    } catch (const UserError& error) {  // own kernels do not need it
       why_no_library_ = error.what();
     }
     lacking = seconds[0] == 0;

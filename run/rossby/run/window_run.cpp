@@ -47,7 +47,7 @@ WindowOptions window_options(const Config& config, const WindowShape& shape, int
   return options;
 }
 
-/// Throws UserError if train.quantiles are in no order, lack the point forecast or are not what is trained.
+/// Throws UserError if train.quantiles are not sorted, lack the point forecast or are not trained.
 void check_quantiles(const TrainSettings& train) {
   const std::vector<Index>& levels = train.quantiles;
   if (levels.empty()) return;
@@ -61,7 +61,7 @@ void check_quantiles(const TrainSettings& train) {
                fmt::join(levels, ", "));
 }
 
-/// One loss in original units is that of the largest values.
+/// A single loss in original units is dominated by the largest values.
 std::string different_units(const std::vector<SeriesVariable>& variables, const std::string& loss_units) {
   if (loss_units == "scaled") return "";
   const auto differs = [&](const SeriesVariable& v) { return v.units != variables.front().units; };
@@ -75,7 +75,7 @@ std::string different_units(const std::vector<SeriesVariable>& variables, const 
       names);
 }
 
-/// What is missing stands at the cycle: 0 in original units is another anomaly at every step.
+/// Missing values are filled with the cycle: 0 in original units is another anomaly at every step.
 void check_fill(const Config& config, const AnomalySpec& anomalies) {
   if (config.window.fill == "zero" && anomalies.on())
     user_error(
@@ -110,7 +110,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   this->open_device(purpose);
   this->decide_cycle(purpose);
   agree(grid_.world(), [&] { check_fill(config, this->anomalies_asked()); });
-  // What is known ahead of a forecast from the end of the data lies behind them.
+  // Inputs known ahead of a forecast from the end of the data lie after the data.
   span_ = domain_.info.steps + (purpose == Purpose::forecasting && reads_ahead() ? shape_.outputs : 0);
   if (this->cycles()) (purpose == Purpose::forecasting ? training_view_ : forecast_view_) = span_;
   const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
@@ -124,10 +124,10 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   else
     step_exchange_ = make_step_exchange(grid_.time());
   if (grid_.stages() > 1) stage_link_ = make_row_link(grid_.pipeline());
-  // A group fails as a whole: what communicates within groups may stand in here.
+  // A group fails as a whole, so communication within groups is allowed here.
   agree(grid_.world(), [&] { make_store(purpose); });
   make_graph(purpose);
-  if (trains(purpose)) release_unused_memory();  // of graphs on their way to supports
+  if (trains(purpose)) release_unused_memory();  // of graphs, after supports are built
   fit(purpose);
   FurtherInputs further;
   if (domain_.inputs.past > 0) further.past = &past_scaler_;
@@ -141,17 +141,17 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   choose_sparse();
   agree(grid_.world(), [&] {
     make_model();
-    release(block_.value);  // the model has them in its own precision
+    release(block_.value);  // the model has a copy in its own precision
     if (Device* device = this->device()) keep_data(*device);
   });
-  // Nobody reads the values of steps that are traced.
+  // Nobody reads the values of traced steps.
   if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.train.seed));
   if (trains(purpose) && low_rank() > 0 && config.relation.low_rank_start == "eof") start_low_rank_at_eofs();
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.optimiser.decay;
 }
 
-/// The series on the device, where it takes no more than half of the memory left, stays what it is and is all
-/// that batches read; else what a batch reads is sent ahead.
+/// Copies the series to the device if it takes at most half of the memory left, never changes and is all that
+/// batches read. Otherwise the input of each batch is sent ahead.
 template <class T>
 void WindowRun<T>::keep_data(Device& device) {
   for (Device::Copy& copy : model_->keep_on(device)) kept_.push_back(std::move(copy));
@@ -168,7 +168,7 @@ void WindowRun<T>::keep_steps(Device& device) {
     store_->carry_to(device);
 }
 
-/// Scales, counts and names the data by what training windows read: the same for every grid.
+/// Scales, counts and names the data that training windows read; the result is the same for every grid.
 template <class T>
 void WindowRun<T>::fit(Purpose purpose) {
   if (!reads_series(purpose)) {
@@ -228,7 +228,7 @@ void WindowRun<T>::fit(Purpose purpose) {
                        scaler_spec(config_->data), space);
 }
 
-/// Whether a validation window has a target that is not missing.
+/// True if a validation window has an observed target.
 template <class T>
 bool WindowRun<T>::sees_validation() {
   const auto& origins = validation_[static_cast<std::size_t>(store_->group())];
@@ -264,7 +264,7 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task(Index view) {
   options.anomalies = &anomalies_;
   options.view = view;
   options.sampling_decay = architecture_.sampling_decay();
-  // No more than a training step has at once, whose memory they are made in.
+  // At most a training step's windows, because they use the memory of a step.
   const Index windows = std::min<Index>(plan_->options().batch, std::ssize(windows_));
   const Index parts = grid_.stages() > 1 ? 1 : plan_->options().micro_batches;
   options.score_batch = std::max<Index>(1, windows / grid_.groups() / parts);
@@ -293,7 +293,7 @@ Index WindowRun<T>::middle() const {
   return std::lower_bound(levels.begin(), levels.end(), Index{50}) - levels.begin();
 }
 
-/// Windows do not cross gaps: a few missing stamps may cost most of them.
+/// Windows do not cross gaps, so a few missing times may cost most windows.
 template <class T>
 std::string WindowRun<T>::lost_to_gaps() const {
   if (breaks_.empty()) return "";
@@ -309,7 +309,7 @@ std::string WindowRun<T>::lost_to_gaps() const {
 template <class T>
 std::string WindowRun<T>::remarks() const {
   const bool blind = !domain_.split.validation.empty() && !sees_validation_;
-  constexpr Index filling = 10'000;  // rows of a product that keep a GPU busy
+  constexpr Index filling = 10'000;  // rows of a product that fill a GPU
   const Index parts = plan_->options().micro_batches;
   const Index rows = reader_->rows() * plan_->options().batch / grid_.groups() / parts;
   return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
@@ -380,7 +380,7 @@ void WindowRun<T>::add_anomaly_errors(HorizonErrors& errors, std::span<const Ind
   make_window_task(forecast_view_)->add_errors(tape, errors, origins, horizons, units);
 }
 
-/// Of some hundred windows, evenly spread.
+/// A few hundred windows, evenly spread.
 template <class T>
 std::vector<Index> WindowRun<T>::training_origins(Index) const {
   constexpr Index most = 256;
