@@ -16,10 +16,10 @@
 namespace rossby {
 namespace {
 
-/// No update is under way.
+/// Time of an update if none is under way.
 constexpr double nothing = std::numeric_limits<double>::infinity();
 
-/// Draws from one stream, one after the other.
+/// Draws random numbers from one stream.
 class Draws {
  public:
   Draws(std::uint64_t seed, std::string_view stream) : random_(seed, stream) {}
@@ -28,7 +28,7 @@ class Draws {
     const auto at = static_cast<std::size_t>(uniform() * static_cast<double>(values.size()));
     return values[std::min(at, values.size() - 1)];
   }
-  /// One that a random moment falls into: longer ones are as much likelier.
+  /// Draws the value whose interval contains a random moment: the probability is proportional to its length.
   double around_a_moment(const std::vector<double>& values, double most) {
     for (double value = of(values);; value = of(values))
       if (uniform() * most <= value) return value;
@@ -71,7 +71,7 @@ void normalise(Shares& shares) {
     for (double& share : shares) share /= sum;
 }
 
-/// Shares of the sum of two independent numbers; what is next to impossible is left out.
+/// Returns the distribution of the sum of two independent numbers, without negligible shares.
 Shares convolve(const Shares& a, const Shares& b) {
   constexpr double negligible = 1e-12;
   Shares sum(a.size() + b.size() - 1, 0.0);
@@ -91,7 +91,7 @@ Shares sum_of(Shares one, Index times) {
   return sum;
 }
 
-/// Sub-batches that a worker finishes in `span` seconds which begin at a random moment.
+/// Distribution of the sub-batches that a worker finishes in `span` seconds from a random moment.
 Shares finished_in(double span, const std::vector<double>& seconds, Draws& draws) {
   constexpr int most = 8'000;
   const double longest = largest(seconds);
@@ -112,7 +112,8 @@ Shares finished_in(double span, const std::vector<double>& seconds, Draws& draws
   return shares;
 }
 
-/// When all ranks have joined the update of a gradient that comes at `now`; none waits since `idle`.
+/// Returns when all ranks have joined the update of a gradient that arrives at `now`; no gradient since
+/// `idle`.
 double joined(const AsyncQuestion& question, double idle, double now) {
   double at = idle, rest = question.shortest_rest;
   if (rest <= 0) return now;
@@ -121,11 +122,11 @@ double joined(const AsyncQuestion& question, double idle, double now) {
     if (now <= at) return at;
     at += question.empty_seconds;
     rest = std::min(2 * rest, question.longest_rest);
-    if (now <= at) return at + rest;  // the round under way was begun without this gradient
+    if (now <= at) return at + rest;  // the round under way began without this gradient
   }
 }
 
-/// Some values that stand for all, each for as many.
+/// Returns some values that represent all, with equal weights.
 std::vector<double> quantiles(std::vector<double> values) {
   constexpr std::size_t most = 64;
   if (values.size() <= most) return values;
@@ -135,9 +136,9 @@ std::vector<double> quantiles(std::vector<double> values) {
   return some;
 }
 
-/// How much later than on average the last of equal workers ends, of the class that ends last: the largest of
-/// N normal numbers is sqrt(2 ln N) − (ln ln N + ln 4π) / sqrt(8 ln N) deviations above their mean, as N
-/// grows.
+/// Seconds by which the last of equal workers ends later than the average, for the class that ends last. The
+/// largest of N normal numbers is sqrt(2 ln N) − (ln ln N + ln 4π) / sqrt(8 ln N) deviations above their mean
+/// for large N.
 double behind_its_mean(const AsyncQuestion& question) {
   double last = 0, behind = 0;
   for (const AsyncWorkers& workers : question.workers) {
@@ -155,7 +156,7 @@ double behind_its_mean(const AsyncQuestion& question) {
   return behind;
 }
 
-/// The two loops while these workers are at work.
+/// The two loops while a fixed set of workers is active.
 class Stretch {
  public:
   Stretch(const AsyncQuestion& question, const std::vector<std::size_t>& active, Draws& draws)
@@ -170,7 +171,7 @@ class Stretch {
         all = convolve(all, sum_of(finished_in(u, workers(c).seconds, draws), workers(c).count));
       empty_ += all[0] / static_cast<double>(updates.size());
       if (all.size() == 1) all.push_back(0.0);
-      const double none = std::exchange(all[0], 0.0);  // the loop waits for one
+      const double none = std::exchange(all[0], 0.0);  // the loop waits for a gradient
       for (std::size_t k = 0; k < others.size(); ++k) add(all, static_cast<Index>(k + 1), none * others[k]);
       for (std::size_t k = 0; k < all.size(); ++k) add(mini_batch_, static_cast<Index>(k), all[k]);
     }
@@ -181,7 +182,7 @@ class Stretch {
   [[nodiscard]] double updates_a_second() const {
     return 1 / (mean(question_.update_seconds) + empty_ * (1 / rate_ + join_seconds_));
   }
-  /// Of the sub-batches of a worker of class c.
+  /// Staleness of the sub-batches of a worker of class c.
   [[nodiscard]] Shares staleness(std::size_t c) {
     constexpr double seldom = 0.01;
     const int draws = empty_ < seldom ? 20'000 : 5'000;
@@ -192,8 +193,8 @@ class Stretch {
   }
 
  private:
-  /// Of one sub-batch, where updates follow each other without a pause: those that are published while it is
-  /// computed, and the one under way at its end.
+  /// Updates published while one sub-batch is computed, plus the one under way at its end. Updates follow
+  /// each other without a pause.
   [[nodiscard]] Index published_in_turn(std::size_t c) {
     const std::vector<double>& updates = question_.update_seconds;
     const double span = draws_.of(workers(c).seconds);
@@ -203,8 +204,8 @@ class Stretch {
     return count;
   }
 
-  /// The same where the loop waits for gradients now and then: the others' come at independent moments, and
-  /// its last one came at 0.
+  /// As published_in_turn, if the loop sometimes waits for gradients. Other gradients arrive at independent
+  /// moments; the last one of this worker arrived at 0.
   [[nodiscard]] Index published_among(std::size_t c) {
     const std::vector<double>& updates = question_.update_seconds;
     const double span = draws_.of(workers(c).seconds), before = -3 * largest(updates);
@@ -218,9 +219,9 @@ class Stretch {
           moments.push_back(at);
     }
     std::sort(moments.begin(), moments.end());
-    double begin = 0, idle = before;  // of the update under way; since when there was none
+    double begin = 0, idle = before;  // start of the update under way; start of the pause before it
     double publication = nothing;     // of the update under way
-    bool waiting = false;             // a gradient, for the next one
+    bool waiting = false;             // a gradient waits for the next update
     Index count = 0;
     const auto publish_until = [&](double now) {
       while (publication <= now) {
@@ -243,14 +244,14 @@ class Stretch {
     return count + (publication < nothing && begin < span ? 1 : 0);
   }
 
-  /// Gradients that come while ranks join an update, beside the one that it begins with: at random moments,
-  /// as that one does.
+  /// Distribution of the gradients that arrive at random moments while ranks join an update, beside the
+  /// gradient that starts it.
   [[nodiscard]] Shares join() {
     if (question_.shortest_rest <= 0) return {1.0};
     constexpr int draws = 4'000;
     double all = 0;
     for (const std::size_t c : active_) all += static_cast<double>(workers(c).count);
-    const double others = rate_ * (1 - 1 / all);  // the worker itself has just begun
+    const double others = rate_ * (1 - 1 / all);  // this worker has just begun
     Shares shares;
     for (int k = 0; k < draws; ++k) {
       const double now = -std::log(1 - draws_.uniform()) / rate_, begin = joined(question_, 0, now);
@@ -268,8 +269,8 @@ class Stretch {
   const AsyncQuestion& question_;
   const std::vector<std::size_t>& active_;
   Draws& draws_;
-  double rate_ = 0;   // sub-batches a second
-  double empty_ = 0;  // share of updates after which there is no gradient
+  double rate_ = 0;   // sub-batches per second
+  double empty_ = 0;  // share of updates that leave no gradient behind
   double join_seconds_ = 0;
   Shares mini_batch_;
 };
@@ -365,9 +366,9 @@ AsyncStatistics simulate_asynchronous(const AsyncQuestion& question, bool begin_
     }
   AsyncStatistics all;
   Index version = 0, left_of_all = std::accumulate(left.begin(), left.end(), Index{0});
-  double begins = nothing, published = nothing;  // when the next update does, and the one under way is
-  double idle = 0;                               // since when no update is under way
-  std::vector<Index> waiting;                    // versions that gradients which wait for an update are of
+  double begins = nothing, published = nothing;  // start of the next update; end of this one
+  double idle = 0;                               // start of the pause between updates
+  std::vector<Index> waiting;                    // weight versions of gradients that wait for an update
   const auto begin_update = [&](double now) {
     add(all.mini_batch, std::ssize(waiting));
     for (const Index of_version : waiting) add(all.staleness, version - of_version);

@@ -5,32 +5,31 @@
 
 #include "rossby/base/index.hpp"
 
-// Statistics of asynchronous training before it runs. Each worker trains on sub-batches, one after the other;
-// one loop sums the gradients that are there, updates the weights and publishes them. Oyama et al. (SPRINT,
-// IEEE Big Data 2016) predict the size of mini-batches and the staleness of gradients from the ratio of both
-// times; here the loop waits for a gradient where there is none, instead of making an empty update, and both
-// times vary.
+// Predicts statistics of asynchronous training. Each worker trains on one sub-batch after another. One loop
+// sums the available gradients, updates the weights and publishes them. Oyama et al. (SPRINT, IEEE Big Data
+// 2016) predict mini-batch size and gradient staleness from the ratio of both times. Here the loop waits for
+// a gradient instead of making an empty update, and both times vary.
 
 namespace rossby {
 
-/// Workers that are alike.
+/// Workers with equal properties.
 struct AsyncWorkers {
   Index count = 1;
-  std::vector<double> seconds;  // that a sub-batch took, or may take: equally likely
-  Index sub_batches = 0;        // of each worker in an epoch
+  std::vector<double> seconds;  // of a sub-batch, equally likely values
+  Index sub_batches = 0;        // of each worker, per epoch
 };
 
 struct AsyncQuestion {
   std::vector<AsyncWorkers> workers;
-  std::vector<double> update_seconds;  // from summing gradients to publishing weights: equally likely
-  bool repeats = false;                // train.uneven: all go on until they have done them all together
-  /// While nothing waits for an update, ranks rest: `shortest_rest` seconds, then twice as long, up to
-  /// `longest_rest`, with a round of `empty_seconds` in between. An update begins when all have joined it.
+  std::vector<double> update_seconds;  // from summing gradients to publishing weights, equally likely values
+  bool repeats = false;                // train.uneven: workers go on until all sub-batches are done
+  /// While no gradient waits, ranks rest: `shortest_rest` seconds, then twice as long, up to `longest_rest`,
+  /// with a round of `empty_seconds` in between. An update begins when all ranks have joined it.
   double shortest_rest = 0, longest_rest = 0, empty_seconds = 0;
-  std::uint64_t seed = 1;  // of what is drawn
+  std::uint64_t seed = 1;  // of random draws
 };
 
-/// Shares of 0, 1, 2, …
+/// Shares of the values 0, 1, 2, …
 using Shares = std::vector<double>;
 [[nodiscard]] double mean_of(const Shares& shares);
 /// Half the sum of absolute differences.
@@ -38,28 +37,29 @@ using Shares = std::vector<double>;
 
 struct AsyncStatistics {
   double epoch_seconds = 0;
-  double updates = 0;  // in an epoch
-  Shares mini_batch;   // of updates, by sub-batches that they take
-  Shares staleness;    // of sub-batches
+  double updates = 0;  // per epoch
+  Shares mini_batch;   // distribution of sub-batches per update
+  Shares staleness;    // distribution over sub-batches
 };
 
-/// The law: worker w finishes N_w(u) sub-batches in an update of u seconds, a renewal process in equilibrium
-/// (without jitter floor(q) + Bernoulli(frac q), q = u / its seconds); the mini-batch is
-/// max(1, Σ_w N_w(u)). A gradient is as stale as updates are published while it is computed, and one more if
-/// one is under way at its end. Workers that have done their sub-batches drop out.
+/// Predicts by a renewal law. In an update of u seconds, worker w finishes N_w(u) sub-batches, a renewal
+/// process in equilibrium; without jitter, N_w(u) = floor(q) + Bernoulli(frac q), where q is u divided by its
+/// seconds. The mini-batch is max(1, Σ_w N_w(u)). The staleness of a gradient is the number of updates
+/// published while it is computed, plus one if an update is under way at its end. Workers that have done
+/// their sub-batches drop out.
 ///
-/// It holds if the phases of workers are independent: their times have to vary, and there have to be more
-/// than a few. Without jitter phases lock, and workers that begin an epoch together stay together for some (1
-/// / (3 cv))² sub-batches. `simulate_asynchronous` tells what happens then.
+/// The law needs independent phases of workers: their times must vary, and there must be more than a few
+/// workers. Without jitter, phases lock, and workers that start together stay together for about (1 / (3
+/// cv))² sub-batches. `simulate_asynchronous` covers that case.
 [[nodiscard]] AsyncStatistics asynchronous_law(const AsyncQuestion& question);
 
-/// An epoch of the two loops, event by event. Workers begin together, or at a random place of their first
-/// sub-batch.
+/// Simulates an epoch of the two loops, event by event. Workers begin together, or at a random point of their
+/// first sub-batch.
 [[nodiscard]] AsyncStatistics simulate_asynchronous(const AsyncQuestion& question,
                                                     bool begin_together = true);
 
-/// The mean of `epochs` of them, each with draws of its own: an epoch of few sub-batches is a matter of
-/// chance.
+/// Returns the mean of `epochs` simulations with independent draws, because an epoch of few sub-batches
+/// varies by chance.
 [[nodiscard]] AsyncStatistics simulate_epochs(AsyncQuestion question, Index epochs);
 
 }  // namespace rossby

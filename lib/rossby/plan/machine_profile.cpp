@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int format = 2;
 
-/// Replaces the elements of `into` that `same` holds for with those of `more`.
+/// Replaces the elements of `into` for which `same` holds by those of `more`.
 template <class Sample, class Same>
 void take_over(std::vector<Sample>& into, const std::vector<Sample>& more, const Same& same) {
   std::erase_if(into, [&](const Sample& old) {
@@ -29,8 +29,8 @@ void take_over(std::vector<Sample>& into, const std::vector<Sample>& more, const
   into.insert(into.end(), more.begin(), more.end());
 }
 
-/// The same of message rounds: of all sizes from the smallest of the same rounds to the largest, for which
-/// sizes were measured between hangs on what the others took.
+/// As take_over, for message rounds: replaces all sizes between the smallest and largest of the new samples,
+/// because which sizes were measured depends on their times.
 void take_over_rounds(std::vector<MessageSample>& into, const std::vector<MessageSample>& more) {
   const auto key = [](const MessageSample& s) {
     return std::tuple(s.kind, s.ranks, s.hosts, s.messages, s.transport);
@@ -160,8 +160,8 @@ void merge(MachineProfile& into, const MachineProfile& more) {
   take_over(into.stragglers, more.stragglers, [](const StragglerSample& a, const StragglerSample& b) {
     return a.ranks == b.ranks && a.hosts == b.hosts && a.on_device == b.on_device;
   });
-  // Which pages of the libraries a process maps differs by some 2 % from one to the next: of all that were
-  // measured the largest counts, as of the ranks of a training.
+  // The library pages that a process maps vary by some 2 %. The largest measurement counts, as for the ranks
+  // of a training.
   if (more.process_bytes > 0) {
     const bool same = into.version == more.version;
     into.process_bytes = same ? std::max(into.process_bytes, more.process_bytes) : more.process_bytes;
@@ -234,7 +234,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
       return sample.on_device ? sample.seconds >= 0 && sample.host_seconds >= 0 : sample.seconds > 0;
     };
     const auto has_size = [](const OpSample& sample) {
-      constexpr Index most = Index{1} << 31;  // products of two are numbers still
+      constexpr Index most = Index{1} << 31;  // the product of two still fits
       const auto fits = [](Index extent) { return 0 <= extent && extent < most; };
       return fits(sample.made.rows) && fits(sample.made.cols) && fits(sample.made.channels) &&
              std::min({sample.cost.flops, sample.cost.bytes, sample.footprint}) >= 0;

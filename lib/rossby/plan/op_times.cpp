@@ -18,14 +18,14 @@ namespace {
 
 constexpr int terms = 3;
 constexpr int most_sweeps = 5'000;
-constexpr double shortest = 1e-9;   // s, of a call: a model may say 0 of one that costs nothing
-constexpr std::size_t few = 4;      // samples, which do not tell a constant from what grows
+constexpr double shortest = 1e-9;   // s, of a call: a model may predict 0
+constexpr std::size_t few = 4;      // samples, too few to separate a constant from a slope
 constexpr double same_call = 0.02;  // distance
 constexpr std::size_t neighbours = 8;
 constexpr double softening = 0.03;  // of their distances
-// Standard deviations of logarithms: of one measurement, of other ranks' measurements, of a rate alone; of
-// neighbours, beside what they differ by, near by and for each distance further. With these, nine of ten of
-// 10,000 measured calls are where the others expect them, if up to 30 nearest ones are left out.
+// Standard deviations of logarithms: of one measurement, of other ranks' measurements, of a rate only; of
+// neighbours beside their differences, nearby and per distance. With these, nine of ten of 10,000 measured
+// calls lie where the other calls predict them, if up to 30 nearest calls are left out.
 constexpr double least_doubt = 0.03, doubt_of_ranks = 0.15, doubt_of_rates = 0.8, doubt_of_few = 0.3,
                  doubt_near = 0.05, doubt_apart = 0.2;
 using Row = std::array<double, terms>;
@@ -39,10 +39,10 @@ double log2_of(double value) {
 }
 
 constexpr Index register_values = 16;  // of the widest vectors
-constexpr double widest_inner = 4096;  // beyond which a product's inner width fills vectors anyway
+constexpr double widest_inner = 4096;  // above, a product's inner width always fills vectors
 
-/// Registers, and parts of registers, that a row of `width` values takes, over those that would be full: as a
-/// power of two. 8 values are half a register, 7 are a quarter, an eighth and a sixteenth.
+/// Counts full and partial registers of a row of `width` values, over the registers that would be full, as
+/// log2. 8 values are half a register; 7 are a quarter, an eighth and a sixteenth.
 double pieces(Index width) {
   const Index values = std::max<Index>(width, 1);
   const int parts = std::popcount(static_cast<std::uint64_t>(values % register_values));
@@ -54,16 +54,16 @@ double log2_of_width(Index width) {
   return std::log2(static_cast<double>(std::max<Index>(width, 1)));
 }
 
-/// Of a product of matrices, flops and bytes of a value say what kind of product it is, rows and width how
-/// much of it there is: total flops would call a product of other widths alike that happens to have as many.
+/// For matrix products, flops and bytes per value give the kind of product, rows and width its amount. Total
+/// flops alone would match a product of other widths.
 OpFits::Point point_of(const Cost& cost, const ValueShape& made, double footprint) {
   const Index width = made.cols * made.channels;
   const double values = static_cast<double>(made.rows) * static_cast<double>(width);
-  constexpr double least = 0.25;  // flops or bytes of a value: fewer are none
+  constexpr double least = 0.25;  // flops or bytes per value; less counts as none
   const auto of_a_value = [&](double all) {
     return values > 0 ? std::log2(all / values + least) : log2_of(all);
   };
-  // Of a matrix product; of others some number that says how much is computed for a value.
+  // Inner width of a matrix product; for other ops, a measure of work per value.
   const double inner = values > 0 ? std::round(cost.flops / 2 / values) : 0;
   const OpFits::Point point{of_a_value(cost.flops),
                             of_a_value(cost.bytes),
@@ -74,7 +74,7 @@ OpFits::Point point_of(const Cost& cost, const ValueShape& made, double footprin
                             pieces(made.channels),
                             pieces(width),
                             inner < widest_inner ? pieces(static_cast<Index>(inner)) : 0};
-  // Over these a call stops being like another.
+  // Distances beyond which calls are no longer similar.
   constexpr OpFits::Point lengths{6, 6, 4, 3.5, 3, 3, 1, 1, 1};
   OpFits::Point scaled;
   for (std::size_t k = 0; k < point.size(); ++k) scaled[k] = point[k] / lengths[k];
@@ -92,7 +92,7 @@ bool is_of(const OpSample& sample, const std::string& precision, int threads, Ti
          (sample.on_device || sample.threads == threads);
 }
 
-/// ", but in float with 1, in double with 2 threads"; empty: nothing of a host was measured.
+/// Returns ", but in float with 1, in double with 2 threads"; empty if no host was measured.
 std::string measured_with(const MachineProfile& profile) {
   std::string all;
   std::set<std::pair<std::string, int>> known;
@@ -103,7 +103,7 @@ std::string measured_with(const MachineProfile& profile) {
   return all;
 }
 
-/// The op's name where its relations lie in memory.
+/// Returns the op's name for relations in memory.
 std::string without_streams(std::string name) {
   for (const std::string_view part : {"_streamed", "_updated_on_host"})
     if (const std::size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size());
@@ -112,8 +112,8 @@ std::string without_streams(std::string name) {
 
 }  // namespace
 
-// Least squares that are not negative, one term after the other until nothing changes. Terms are scaled so
-// that the normal equations are of one size.
+// Non-negative least squares: one term after another until nothing changes. Terms are scaled so that the
+// normal equations are of similar size.
 OpModel fit(const std::vector<const OpSample*>& samples) {
   OpModel model;
   if (samples.empty()) return model;
@@ -180,7 +180,7 @@ OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int 
   }
 }
 
-// As it was measured, bytes take `memory` seconds and flops `compute`.
+// As measured, bytes take `memory` seconds and flops `compute` seconds.
 double OpFits::projected(double seconds, const Cost& cost) const {
   const double memory = bandwidth_ > 0 ? cost.bytes / (bandwidth_ / faster_.memory) : 0,
                compute = product_rate_ > 0 ? cost.flops / (product_rate_ / faster_.compute) : 0;
@@ -203,7 +203,7 @@ const OpFits::OfOp* OpFits::of(const OpKey& key) const {
 
 OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
                  OpFitsOfMachine* shared, Timed what) {
-  std::map<int, std::size_t> counts;  // of samples, by ranks
+  std::map<int, std::size_t> counts;  // samples by ranks
   for (const OpSample& sample : profile.ops)
     if (is_of(sample, precision, threads, what)) ++counts[sample.ranks];
   if (counts.empty() && what != Timed::host)
@@ -220,8 +220,8 @@ OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, in
   const auto chosen = above == counts.begin() ? above : std::prev(above);
   const auto fullest = std::max_element(counts.begin(), counts.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
-  // More ranks than cores take turns; as many as cores or fewer are taken to disturb each other no more than
-  // those measured.
+  // More ranks than cores take turns. Up to that number, ranks are assumed to disturb each other as in the
+  // measurements.
   const double cores =
       what == Timed::device ? profile.device.count : static_cast<double>(profile.cores) / threads;
   const auto source_of = [&](int measured) {
@@ -233,7 +233,7 @@ OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, in
   ranks_ = chosen->first;
   source_ = source_of(ranks_);
   crowding_ = source_.crowding;
-  // A few calls of one training say nothing of others.
+  // A few calls of one training do not represent other trainings.
   if (2 * chosen->second < fullest->second) fuller_ = source_of(fullest->first);
 }
 
@@ -253,7 +253,7 @@ OpTimes::Answer OpTimes::answer_of(const Source& source, const TracedOp& op) {
     return {source.crowding * all.unmeasured_seconds(cost), std::numeric_limits<double>::infinity(),
             doubt_of_rates, true, all.knows_unmeasured()};
   const OpFits::Point here = point_of(cost, op.made, op.footprint);
-  std::vector<std::pair<double, std::size_t>> near;  // distances, samples
+  std::vector<std::pair<double, std::size_t>> near;  // distances and sample numbers
   for (std::size_t s = 0; s < fits->samples.size(); ++s)
     near.emplace_back(distance_between(fits->points[s], here), s);
   std::sort(near.begin(), near.end());
@@ -262,7 +262,7 @@ OpTimes::Answer OpTimes::answer_of(const Source& source, const TracedOp& op) {
     std::erase_if(near, [](const auto& sample) { return sample.first > same_call; });
   else
     near.resize(std::min(near.size(), neighbours));
-  // Of samples of the call itself their times, of others what they are off the polynomial.
+  // Samples of the same call count by their times, other samples by their deviation from the polynomial.
   double weights = 0, mean = 0, spread = 0, squares = 0;
   for (const auto& [apart, s] : near) {
     const double value = measured ? std::log(fits->samples[s]->seconds) : fits->rest[s];
@@ -276,7 +276,7 @@ OpTimes::Answer OpTimes::answer_of(const Source& source, const TracedOp& op) {
   const double variance = std::max(squares / weights - mean * mean, 0.0);
   const double apart = measured ? 0 : near.front().first;
   const double seconds = std::exp(mean) * (measured ? 1 : fits->expected(cost));
-  const double alone = near.size() < few ? doubt_of_few : 0;  // that have little to differ in
+  const double alone = near.size() < few ? doubt_of_few : 0;  // too few to show how much they differ
   const double doubt = std::hypot(std::sqrt(variance), doubt_near + doubt_apart * apart, alone);
   return {source.crowding * all.projected(seconds, cost), apart,
           measured ? std::max(spread / weights, least_doubt) : std::min(doubt, doubt_of_rates)};
@@ -297,7 +297,7 @@ double OpTimes::distance(const TracedOp& op) const {
   double nearest = std::numeric_limits<double>::infinity();
   if (!fits) return nearest;
   const OpFits::Point here = point_of(op.cost, op.made, op.footprint);
-  constexpr std::size_t footprint = 2;  // whose measurement has not met this call, but others of its kind
+  constexpr std::size_t footprint = 2;  // samples of this kind that lack this call
   for (const OpFits::Point& point : fits->points)
     nearest = std::min(
         nearest, std::abs(point[footprint] - here[footprint]) < 1e-9 ? 0 : distance_between(point, here));

@@ -19,12 +19,12 @@ namespace {
 
 constexpr double shortest = 1e-9;      // s
 constexpr double nine_of_ten = 1.645;  // standard deviations
-// Standard deviations of logarithms: of a whole step, whatever is known of its calls; of messages; of what is
-// taken to take no time, or to be like something else.
+// Standard deviations of logarithms: of a whole step, whatever is known of its calls; of messages; of times
+// that are assumed to be 0, or like those of something else.
 constexpr double least_doubt = 0.04, message_doubt = 0.2, unmeasured_doubt = 0.5;
 
-/// Straight lines between points (x ascending); the ends go on: below as they are, above in proportion to x
-/// beyond what the last two say.
+/// Interpolates linearly between points (x ascending). Below the first point the value is constant; above the
+/// last it continues the last line in proportion to x.
 double between(const std::vector<std::pair<double, double>>& points, double x) {
   if (points.size() == 1 || x <= points.front().first) return points.front().second;
   auto above = std::find_if(points.begin(), points.end(), [&](const auto& p) { return p.first >= x; });
@@ -34,19 +34,20 @@ double between(const std::vector<std::pair<double, double>>& points, double x) {
   return std::max(below->second + slope * (x - below->first), 0.0);
 }
 
-/// What was never measured, each once.
+/// Adds what was never measured, once.
 void note(std::vector<std::string>& unmeasured, std::string what) {
   if (std::find(unmeasured.begin(), unmeasured.end(), what) == unmeasured.end())
     unmeasured.push_back(std::move(what));
 }
 
-/// What a rank's calls take, by region, a step.
+/// Times of a rank's calls per step, by region.
 struct RankTimes {
   Prediction parts;                      // of the step, without stragglers
-  double far = 0;                        // seconds of calls
+  double far = 0;                        // seconds of far calls
   double rounds = 0;                     // of messages
   std::map<std::string, double> errors;  // by op: seconds that its calls may be off, all in one direction
-  /// Of the logarithm of all of it but waits for stages: errors of different ops even out.
+  /// Standard deviation of the logarithm of the step without waits for stages: errors of different ops
+  /// average out.
   [[nodiscard]] double doubt(bool lacks) const {
     const double waiting = message_doubt * (parts.messages + parts.reduction + parts.transfer),
                  own = parts.step() - parts.pipeline;
@@ -63,7 +64,7 @@ double resident_bytes(const MachineProfile& profile, const StepOps& rank) {
          rank.list_bytes;
 }
 
-/// Of each rank, for the other stages.
+/// Returns the seconds that each rank waits for other stages.
 std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const MachineProfile& profile,
                                      const OpTimes& times, const Place& place) {
   const auto stages = static_cast<std::size_t>(place.stages);
@@ -79,14 +80,14 @@ std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const Ma
   return waits;
 }
 
-/// Whether it was measured how far ranks are apart.
+/// True if stragglers were measured.
 bool stragglers_of(const MachineProfile& profile, bool on_device) {
   return std::any_of(profile.stragglers.begin(), profile.stragglers.end(),
                      [&](const StragglerSample& s) { return s.on_device == on_device && s.ranks > 1; });
 }
 
-/// What of messages and stragglers is told of more ranks and hosts than were measured; empty: nothing. Twice
-/// as many are taken to be near.
+/// Names messages and stragglers that are extrapolated to more ranks or hosts than measured; empty if there
+/// are none. Twice as many counts as near.
 std::string beyond_measured(const MachineProfile& profile, const Place& place) {
   int ranks = 0, hosts = 0;
   for (const MessageSample& sample : profile.messages) {
@@ -99,7 +100,7 @@ std::string beyond_measured(const MachineProfile& profile, const Place& place) {
                      hosts == 1 ? "" : "s");
 }
 
-/// A host is taken to hold ranks like these.
+/// Assumes that a host holds ranks like these.
 TransferTimes transfers_of(const std::vector<StepOps>& ranks, const MachineProfile& profile,
                            const Place& place) {
   double streamed = 0, memory = 0;
@@ -117,7 +118,7 @@ TransferTimes transfers_of(const std::vector<StepOps>& ranks, const MachineProfi
 std::string message_round_of(const TracedOp& op) {
   const bool all_rows =
       op.name.find("_dense") != std::string::npos || op.name == "spread" || op.name == "adaptive_adjacency";
-  // What is spread goes to all rows' owners, and its gradient comes from them.
+  // A spread value goes to the owners of all rows, and its gradient comes back from them.
   if (all_rows) return op.backward != (op.name == "spread") ? "reduce_scatter" : "allgather";
   return op.backward ? "scatter_add" : "gather";
 }
@@ -131,7 +132,7 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
   const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
                                     [&](const MessageSample& s) { return is(s, place.transport); });
   const std::string transport = measured ? place.transport : "host";
-  // The nearest in hosts, then in ranks, then in messages.
+  // Nearest in hosts, then in ranks, then in messages.
   const auto far = [&](const MessageSample& s) {
     const auto apart = [](double a, double b) {
       return std::abs(std::log2(std::max(a, 1.0) / std::max(b, 1.0)));
@@ -149,9 +150,9 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
   std::sort(points.begin(), points.end());
   const double seconds = between(points, bytes);
   if (nearest->ranks >= place.ranks || kind == "gather" || kind == "scatter_add") return seconds;
-  // More ranks than were measured: collectives go on in as many rounds as the ranks have binary digits, and
-  // in each of them as many bytes as before, but that an allreduce halves them twice (Thakur, Rabenseifner,
-  // Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005).
+  // For more ranks than measured, collectives need log2(ranks) rounds with as many bytes each. An allreduce
+  // halves the bytes twice (Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations
+  // in MPICH", IJHPCA 2005).
   const double start = std::min(points.front().second, seconds);
   const auto rounds = [](int ranks) { return std::ceil(std::log2(static_cast<double>(std::max(ranks, 2)))); };
   const auto share = [](int ranks) { return 1 - 1 / static_cast<double>(std::max(ranks, 2)); };
@@ -161,7 +162,7 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
 
 double straggler_factor(const MachineProfile& profile, const Place& place, double seconds) {
   if (place.ranks <= 1) return 1;
-  // Those of devices, where there are some, else of hosts; one rank waits for nobody.
+  // Use stragglers of devices if measured, else of hosts; a single rank waits for nobody.
   const bool on_device = place.on_device && stragglers_of(profile, true);
   const auto counts = [&](const StragglerSample& s) { return s.on_device == on_device && s.ranks > 1; };
   const auto apart = [&](const StragglerSample& sample) { return std::abs(sample.ranks - place.ranks); };
@@ -169,7 +170,7 @@ double straggler_factor(const MachineProfile& profile, const Place& place, doubl
   for (const StragglerSample& sample : profile.stragglers)
     if (counts(sample) && (!nearest || apart(sample) < apart(*nearest))) nearest = &sample;
   if (!nearest) return 1;
-  std::vector<std::pair<double, double>> points;  // by the logarithm of time
+  std::vector<std::pair<double, double>> points;  // by logarithm of time
   for (const StragglerSample& sample : profile.stragglers)
     if (counts(sample) && sample.ranks == nearest->ranks)
       points.emplace_back(std::log(std::max(sample.seconds, shortest)), sample.factor);
@@ -180,7 +181,7 @@ double straggler_factor(const MachineProfile& profile, const Place& place, doubl
 
 namespace {
 
-/// A validation as a step of its own, whose calls are not those of a pipeline.
+/// Predicts a validation as a step of its own, without the calls of a pipeline.
 void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
                     Place place, const OpTimes* launches, Prediction& prediction) {
   std::vector<StepOps> validations;
@@ -225,7 +226,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     RankTimes of;
     Prediction& parts = of.parts;
     parts.pipeline = waits[r];
-    double enqueuing = 0;  // seconds of the host
+    double enqueuing = 0;  // host seconds
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
     EpochTraffic sent{rank.steps, rank.sent};
     if (!rank.sent_epochs.empty()) sent = {};
@@ -246,10 +247,10 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         if (of_groups) some.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
         some.hosts = std::min(place.hosts, some.ranks);
         parts.reduction += calls * message("allreduce", some, 1, op.cost.message_bytes);
-        if (of_groups) parts.summed_bytes += calls * 2 * op.cost.message_bytes;  // these are floats
+        if (of_groups) parts.summed_bytes += calls * 2 * op.cost.message_bytes;  // they are floats
         continue;
       }
-      if (op.name == "vote") {  // of hosts that run ahead
+      if (op.name == "vote") {  // for hosts that run ahead
         enqueuing += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         continue;
       }
@@ -257,7 +258,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         of.rounds += calls;
         parts.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         parts.summed_bytes += calls * op.cost.message_bytes;
-        // What a rank does to it by itself; the host of a device, while that waits.
+        // The rank's own part of the call; on a device, the host's part while the device waits.
         const OpTimes::Answer own = times.seconds(op);
         parts.optimiser += calls * own.seconds;
         of.errors[op.name] += calls * own.seconds * own.doubt;
@@ -305,7 +306,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   computing = prediction.computing();
   prediction.far_share = computing > 0 ? slowest.far / computing : 0;
   prediction.summed_bytes = slowest.parts.summed_bytes;
-  // Ranks wait for each other in every round of messages: the slowest between two of them counts.
+  // Ranks wait for each other in every message round, so the slowest rank between two rounds counts.
   const double between_rounds = computing / std::max(slowest.rounds, 1.0);
   prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * computing;
   if (place.ranks > 1 && place.on_device && !stragglers_of(profile, true) && stragglers_of(profile, false))

@@ -24,7 +24,7 @@ double bytes_of(const Parameter<T>& parameter) {
          static_cast<double>(parameter.in_bf16 ? sizeof(Bf16) : sizeof(T));
 }
 
-/// Of steps: values, gradients and moments.
+/// Bytes in steps: values, gradients and moments.
 template <class T>
 double footprint(Task<T>& task, Tape<T>& tape) {
   auto bytes = static_cast<double>(tape.memory().peak_bytes());
@@ -32,7 +32,7 @@ double footprint(Task<T>& task, Tape<T>& tape) {
   return bytes;
 }
 
-/// Of a validation since Arena::begin_later_peak: values alone, and of a table next to none.
+/// Bytes in a validation, since Arena::begin_later_peak: values only, and almost none of a table.
 template <class T>
 double validation_footprint(Task<T>& task, Tape<T>& tape) {
   auto bytes = static_cast<double>(tape.memory().later_peak_bytes());
@@ -45,26 +45,26 @@ void set_footprint(std::vector<TracedOp>& ops, double bytes) {
   for (TracedOp& op : ops) op.footprint = bytes;
 }
 
-/// Resident memory of the host that arrays beside the tape's would take.
+/// Resident host memory of arrays outside the tape.
 template <class T>
 double beside_tape(Tape<T>& tape, Device* device) {
   return device ? static_cast<double>(device->resident_on_host() - tape.memory().resident_whole()) : 0;
 }
 
-/// One call of each kind, counted as often as a validation makes it. Returns the resident memory that it
-/// takes of the host beside the tape's.
+/// Traces one call of each kind, counted as often as a validation makes it. Returns its resident host memory
+/// outside the tape.
 template <class T>
 double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, StepOps& result) {
   double most = 0;
   tape.reset();
-  // Chunks that the last step changed go home in the first sweep, once, and it finds what that step left.
+  // The first sweep writes the chunks of the last step back once, and finds what that step left.
   const auto parameters = task.parameters();
   if (std::any_of(parameters.begin(), parameters.end(),
                   [](const Parameter<T>* p) { return p->stream != nullptr; }))
     task.trace_validation(tape, [](Index) {});
   tape.reset();
   tape.memory().begin_later_peak();
-  BlockTrace trace(BlockTrace::Of::times_of_ops);  // ops alone
+  BlockTrace trace(BlockTrace::Of::times_of_ops);  // ops only
   tape.set_trace(&trace);
   const auto count = [&](Index times) {
     for (TracedOp op : trace.ops()) {
@@ -87,7 +87,7 @@ double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, S
     before = trace.waits();
   });
   tape.set_trace(nullptr);
-  if (!any) result.validation.clear();  // the part is too short for a forecast
+  if (!any) result.validation.clear();  // too short for a forecast
   const double inside = validation_footprint(task, tape);
   for (std::size_t o = 0; o < result.validation.size(); ++o)
     result.validation[o].footprint = o < caught_up ? result.footprint : inside;
@@ -128,7 +128,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   } else {
     const std::vector<Index> runs = task.runs();
     Index longest = 0;
-    for (const Index batch : runs) walk.run(batch);  // what a first step alone does
+    for (const Index batch : runs) walk.run(batch);  // work of a first step only
     for (std::size_t k = 0; k < runs.size(); ++k) {
       const Index end = k + 1 < runs.size() ? runs[k + 1] : batches;
       BlockTrace trace;
@@ -161,11 +161,11 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   tape.reset();
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
   if (exec.device) {
-    const bool host = exec.device->driver().stands_for_host();  // the tape's memory counts its lists, too
+    const bool host = exec.device->driver().stands_for_host();  // there the tape's memory includes its lists
     const Arena& lists = tape.arena();
     result.settled_bytes = validating + static_cast<double>(exec.device->resident_on_host() +
                                                             (host ? 0 : lists.resident_whole()));
-    // The tape grows in a step, or in a validation, beside what that takes.
+    // The tape grows in a step or a validation, beside the arrays.
     const auto peak = static_cast<double>(tape.memory().resident_peak());
     const double growing = peak > stepping ? validating + peak : peak;
     result.array_bytes =
@@ -178,7 +178,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
 
 namespace {
 
-/// Their median, and half the distance of the quartiles over it.
+/// Returns the median, and half the interquartile range over the median.
 std::pair<double, double> median_and_spread(std::vector<double>& times) {
   if (times.empty()) return {0, 0};
   std::sort(times.begin(), times.end());
@@ -186,7 +186,7 @@ std::pair<double, double> median_and_spread(std::vector<double>& times) {
   return {median, median > 0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / 2 / median : 0};
 }
 
-/// What it takes to look at the clock, once a call: no part of it.
+/// Returns the time of reading the clock, which is subtracted from each call.
 double seconds_of_a_look() {
   constexpr int looks = 256;
   double least = 1;
@@ -199,13 +199,13 @@ double seconds_of_a_look() {
   return least;
 }
 
-/// Repeats of a list of calls, timed by the host and, of a device, by its queue.
+/// Repeats of a list of calls, timed by the host and, on a device, by its queue.
 class Timing {
  public:
   Timing(std::vector<TracedOp>& ops, const Device* device)
       : ops_(&ops), device_(device), look_(seconds_of_a_look()) {}
 
-  /// What one repeat met; `mark`: what the queue's own marks take.
+  /// Adds the times of one repeat; `mark`: time of the queue's own marks.
   void add(const std::vector<TracedOp>& calls, bool of_queue, double mark) {
     auto& times = of_queue ? queued_ : host_;
     for (const TracedOp& call : calls) {
@@ -219,7 +219,7 @@ class Timing {
     }
   }
 
-  /// Leaves the calls that were timed both ways, with their medians.
+  /// Keeps the calls that were timed both ways, with their medians.
   void finish(std::vector<double>& spread) {
     host_.resize(ops_->size());
     queued_.resize(ops_->size());
@@ -240,7 +240,7 @@ class Timing {
  private:
   std::vector<TracedOp>* ops_;
   const Device* device_;
-  std::vector<std::vector<double>> host_, queued_;  // seconds of a call of each op, by repeat
+  std::vector<std::vector<double>> host_, queued_;  // seconds per call of each op, by repeat
   double look_;
 };
 
@@ -249,10 +249,10 @@ class Timing {
 template <class T>
 TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip, const Exec& exec,
                   double seconds, const GoOn& go_on) {
-  // Of a device each repeat meets, like the next one, all calls that an epoch has.
+  // On a device, each repeat contains all calls of an epoch.
   const double repeat_seconds = exec.device ? 0.01 : 0.02;
   const std::size_t ways = exec.device ? 2 : 1, fewest_repeats = 3 * ways;
-  // Fewer of what takes very long.
+  // Fewer repeats of slow calls.
   const double patience = 4 * seconds;
   const auto again = [&](std::size_t repeats, double so_far, double wanted) {
     return go_on(repeats < ways || so_far < (repeats < fewest_repeats ? patience : wanted));
@@ -264,10 +264,10 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   Walk<T> walk(task, step, tape, optimiser);
   steps.epoch_steps = task.batches();
   const Stopwatch begin;
-  // Each repeat meets all kinds of batches; all batches, where an epoch is short.
+  // Each repeat contains all kinds of batches, or all batches of a short epoch.
   const std::vector<Index> kinds = task.runs();
   for (const Index batch : kinds) walk.run(batch);
-  // As many on all ranks: calls are known by the order in which they are met.
+  // The same number on all ranks, because calls are identified by their order.
   Index before = 0;
   while (go_on(before < steps.epoch_steps + 1 && (before < 2 || begin.seconds() < seconds / 2))) {
     walk.next();
@@ -281,8 +281,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   QueueClock queue(exec);
   const double mark = exec.device ? queue.seconds_of_a_mark() : 0;
   const Stopwatch measured;
-  // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
-  // same one.
+  // One trace for all repeats: otherwise its allocations would be charged to the same op in each repeat.
   BlockTrace trace(BlockTrace::Of::times_of_ops);
   const auto begin_repeat = [&](bool of_queue) {
     trace.set_queue(of_queue ? &queue : nullptr);
@@ -316,7 +315,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   };
   tape.reset();
   tape.memory().begin_later_peak();
-  rehearse(false);                                     // takes its memory
+  rehearse(false);                                     // allocates memory
   const bool validates = go_on(!trace.ops().empty());  // a rank without rows has nothing to forecast
   tape.set_trace(nullptr);
   const Stopwatch validating;

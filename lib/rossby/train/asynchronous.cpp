@@ -15,9 +15,9 @@
 namespace rossby {
 namespace {
 
-/// Between two calls of a worker that makes the updates itself, while sums are under way.
+/// Seconds between two calls of a worker that makes the updates itself, while sums are under way.
 constexpr double call_pause = 1e-4;
-/// Between two votes of a worker that waits for the others.
+/// Seconds between two votes of a worker that waits for the others.
 constexpr double vote_pause_seconds = 0.02;
 
 void sleep_for(double seconds) {
@@ -37,11 +37,11 @@ Asynchronous<T>::Asynchronous(const AsynchronousOptions& options, const UpdatePo
       optimiser_(&optimiser),
       world_(&world),
       update_exec_(exec) {
-  update_exec_.threads = 1;  // the cores are the worker's
+  update_exec_.threads = 1;  // the worker has the cores
   task.record_share_of(ports.group);
 }
 
-/// The thread of the updates.
+/// The thread that makes the updates.
 template <class T>
 void Asynchronous<T>::make_updates(Leg& leg) noexcept {
   const FlushSubnormals flush;
@@ -57,7 +57,7 @@ void Asynchronous<T>::make_updates(Leg& leg) noexcept {
   leg.handover.stop();
 }
 
-/// Goes on with the updates where no thread does, while the worker waits; else waits.
+/// While the worker waits: makes updates if no thread does; else sleeps.
 template <class T>
 void Asynchronous<T>::turn(Leg& leg, double pause) {
   if (options_.thread) return leg.handover.wait_for_updates(pause);
@@ -90,7 +90,7 @@ unsigned Asynchronous<T>::run(Tape<T>& tape, double lr, TrainingState& now,
   leg.read = now.steps;
   std::thread thread;
   if (options_.thread) {
-    const SignalsBlocked blocked;  // the new thread has the mask of its maker
+    const SignalsBlocked blocked;  // a new thread inherits the signal mask
     thread = std::thread([&] { make_updates(leg); });
   }
   std::exception_ptr error;
@@ -112,7 +112,7 @@ unsigned Asynchronous<T>::run(Tape<T>& tape, double lr, TrainingState& now,
   return leg.round.votes();
 }
 
-/// Batches of this group, until it has done them or is to stop.
+/// Trains on batches of this group until they are done or a rank stops.
 template <class T>
 void Asynchronous<T>::work(Leg& leg, Tape<T>& tape, const std::function<unsigned()>& vote,
                            const std::function<void()>& begin) {
@@ -141,7 +141,7 @@ void Asynchronous<T>::work(Leg& leg, Tape<T>& tape, const std::function<unsigned
   }
 }
 
-/// Whether no rank of the group stops, which all learn before the same sub-batch.
+/// True if no rank of the group stops. All ranks learn of a stop before the same sub-batch.
 template <class T>
 bool Asynchronous<T>::all_go_on(Leg& leg, bool stops) {
   if (ports_.of_blocks == 1) return !stops;
@@ -153,8 +153,8 @@ bool Asynchronous<T>::all_go_on(Leg& leg, bool stops) {
   return stopping == 0;
 }
 
-/// The newest version that all ranks of the group have published. Nobody publishes while they agree, and all
-/// of them have come: two ranks differ by one version at most.
+/// Returns the newest version that all ranks of the group have published. No rank publishes while they agree,
+/// and all have arrived: two ranks differ by at most one version.
 template <class T>
 Index Asynchronous<T>::read_weights(Leg& leg) {
   const auto held = leg.weights.hold();
@@ -175,12 +175,12 @@ FinishedBatch<T> Asynchronous<T>::train(Leg& leg, Tape<T>& tape, const std::func
   FinishedBatch<T> batch = leg.handover.blank();
   batch.batch = leg.next;
   batch.version = read_weights(leg);
-  if (begin) begin();  // after the weights are read: what it takes is part of the sub-batch
+  if (begin) begin();  // after reading weights: its time counts
   train_sub_batch(*task_, *masters_, tape, ports_.group, batch, seconds_);
   return batch;
 }
 
-/// Until all groups have done their batches; votes go on.
+/// Waits until all groups have done their batches; votes go on.
 template <class T>
 void Asynchronous<T>::wait_for_end(Leg& leg, const std::function<unsigned()>& vote) {
   while (!leg.ended) {
@@ -189,12 +189,12 @@ void Asynchronous<T>::wait_for_end(Leg& leg, const std::function<unsigned()>& vo
   }
 }
 
-/// What the run has come to, alike on all ranks.
+/// Returns the result of the run, the same on all ranks.
 template <class T>
 void Asynchronous<T>::settle(Leg& leg, TrainingState& now) {
   now.steps = leg.round.version();
   if (leg.round.a_rank_failed()) {
-    // Another rank says why and ends the job (Ending): it does not come here.
+    // A rank that fails says why and ends the job (Ending), so it does not come here.
     double nobody = 0;
     world_->sum(std::span<double>(&nobody, 1));
   }
@@ -225,7 +225,7 @@ void Asynchronous<T>::add_moments(Moments mine, Moments& to) {
 
 template <class T>
 void Asynchronous<T>::add_counts(const UpdateCounts& mine, UpdateCounts& to) {
-  UpdateCounts all = mine;  // windows, targets and what was dropped are the same on all ranks
+  UpdateCounts all = mine;  // windows, targets and drops are the same on all ranks
   double most = mine.staleness.empty() ? -1 : static_cast<double>(mine.staleness.rbegin()->first);
   world_->max(std::span<double>(&most, 1));
   std::vector<double> times(static_cast<std::size_t>(most + 1), 0.0);

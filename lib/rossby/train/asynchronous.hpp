@@ -12,27 +12,28 @@
 
 namespace rossby {
 
-/// Asynchronous training of the batches of an epoch. A time group is a worker: it reads the newest weights,
-/// trains on its share of a batch, hands over the gradient and goes on. A thread of each rank makes the
-/// updates (UpdateRound), or the worker does between its sub-batches (AsynchronousOptions::thread).
+/// Asynchronous training of the batches of an epoch. Each time group is a worker: it reads the newest
+/// weights, trains on its share of a batch, hands over the gradient and goes on. A thread of each rank makes
+/// the updates (UpdateRound), or the worker makes them between its sub-batches (AsynchronousOptions::thread).
 ///
 /// The ranks of a group read one version of the weights, and end after the same sub-batch. `worker` runs on
-/// the thread that calls `run`, which alone uses the ports of the model.
+/// the thread that calls `run`; only that thread uses the ports of the model.
 template <class T>
 class Asynchronous final : public EpochUpdates<T> {
  public:
-  /// `optimiser` is that of the masters. `world` sums over all ranks between two runs. All outlive this.
+  /// `optimiser` updates the masters. `world` sums over all ranks between two runs. All must outlive this
+  /// object.
   Asynchronous(const AsynchronousOptions& options, const UpdatePorts& ports, Task<T>& task,
                MasterParameters<T>& masters, Optimiser<T>& optimiser, Reducer& world, const Exec& exec);
 
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
   [[nodiscard]] const StepSeconds& seconds() const override { return seconds_; }
-  /// What became of this group's sub-batches in the last run (AsynchronousOptions::records).
+  /// The fate of this group's sub-batches in the last run (AsynchronousOptions::records).
   [[nodiscard]] const std::vector<UpdateEvent>& events() const { return events_; }
 
  private:
-  /// Between `run` and its end.
+  /// State of one `run`.
   struct Leg {
     Leg(Asynchronous& of, double lr, Index version, Index most_batches)
         : round(of.options_, of.ports_, *of.masters_, *of.optimiser_, weights, handover, of.update_exec_, lr,
@@ -41,9 +42,9 @@ class Asynchronous final : public EpochUpdates<T> {
     Handover<T> handover;
     UpdateRound<T> round;
     std::exception_ptr error;         // of the updates
-    std::atomic<bool> ended = false;  // the updates, with or without one
+    std::atomic<bool> ended = false;  // the updates, with or without error
     Index next = 0;                   // batch of this group
-    Index read = -1;                  // version that the model holds
+    Index read = -1;                  // version in the model
   };
 
   void make_updates(Leg& leg) noexcept;

@@ -7,7 +7,7 @@
 #include "rossby/base/index.hpp"
 #include "rossby/io/key.hpp"
 
-// Settings of this room, read from the configuration; the tables in settings.cpp say what each one means.
+// Settings of this room, read from the configuration; settings.cpp describes each one.
 
 namespace rossby {
 

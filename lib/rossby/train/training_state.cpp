@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no infinity: null.
+/// JSON has no infinity: it becomes null.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
@@ -56,7 +56,7 @@ const Json& list(const Json& json, const char* name) {
   return value;
 }
 
-/// Numbers of StepSeconds in the order of their declaration.
+/// Members of StepSeconds in the order of their declaration.
 constexpr const char* regions[] = {"forward", "backward", "reduction", "optimiser", "waiting", "transfer"};
 
 Json seconds_json(const StepSeconds& s) {
@@ -64,7 +64,7 @@ Json seconds_json(const StepSeconds& s) {
           {regions[3], s.optimiser}, {regions[4], s.waiting},  {regions[5], s.transfer}};
 }
 
-/// Checkpoints of earlier versions have none.
+/// Reads step times; checkpoints of earlier versions have none.
 StepSeconds step_seconds(const Json& json) {
   if (!json.contains("step_seconds")) return {};
   const Json& s = json.at("step_seconds");
@@ -155,7 +155,7 @@ Counts counts(const Json& json, const char* name) {
   return all;
 }
 
-/// Synchronous states have none.
+/// Adds asynchronous updates; synchronous states have none.
 void add_updates(Json& json, const TrainingState& state) {
   if (state.group_batches.empty()) return;
   const UpdateCounts& u = state.updates;
@@ -177,7 +177,7 @@ void read_updates(const Json& json, TrainingState& state) {
     state.group_batches.push_back(done.get<Index>());
   }
   const Json& u = member(json, "updates");
-  // Checkpoints of earlier versions have no parts of updates.
+  // Checkpoints of earlier versions do not split the time of updates.
   const auto part = [&](const char* name) { return u.contains(name) ? moments(u, name) : Moments{}; };
   state.updates = {counts(u, "windows"), counts(u, "staleness"),       moments(u, "targets"),
                    count(u, "dropped"),  moments(u, "update_seconds"), moments(u, "worker_seconds"),

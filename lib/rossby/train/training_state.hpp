@@ -16,22 +16,22 @@
 namespace rossby {
 
 // What a checkpoint holds beside arrays: plain numbers, the same on every rank and at every rank count.
-// Random numbers and the order of batches are functions of (seed, epoch, step): there is nothing to keep of
-// them.
+// Random numbers and the order of batches are functions of (seed, epoch, step), so a checkpoint does not
+// store them.
 
 /// AdamConstants in the order of their declaration; double holds floats exactly.
 using UpdateConstants = std::array<double, 10>;
 
-/// What an UpdateLedger knows of a table's rows. Checkpoints keep late updates late: making them early would
-/// change bits where beta1 = 0 and there is no decay (beta2^a · beta2^b is not beta2^(a+b) in floating
-/// point), and would cost a pass over the table.
+/// State of an UpdateLedger for a table's rows. Checkpoints keep late updates late: early updates would
+/// change bits if beta1 = 0 and there is no decay (beta2^a · beta2^b is not beta2^(a+b) in floating point),
+/// and would cost a pass over the table.
 struct TableBooks {
   bool closed = false;
   double beta2 = 0;
   Index count = 0;
   Index settled = 0;
-  std::vector<std::pair<Index, Index>> done;  // updates that rows have had: (updates, rows in a row)
-  std::vector<UpdateConstants> history;       // of updates settled + 1, …, count; empty where closed
+  std::vector<std::pair<Index, Index>> done;  // updates of rows: (updates, consecutive rows)
+  std::vector<UpdateConstants> history;       // of updates settled + 1, …, count; empty if closed
 };
 
 /// Adds a row that has had `updates` updates to TableBooks::done.
@@ -42,7 +42,7 @@ inline void add_run(std::vector<std::pair<Index, Index>>& done, Index updates) {
     done.emplace_back(updates, 1);
 }
 
-/// The late updates of a parameter that is updated as a whole.
+/// Late updates of a parameter that is updated as a whole.
 struct OverdueBooks {
   double beta2 = 1;
   Index missed = 0;
@@ -59,9 +59,9 @@ struct ParameterBooks {
   OverdueBooks overdue;
 };
 
-/// Of Schedule.
+/// State of a Schedule.
 struct ScheduleState {
-  Index falls = 0;  // plateau: times the rate has fallen
+  Index falls = 0;  // plateau: how often the rate has fallen
   double best = std::numeric_limits<double>::infinity();
   Index since_best = 0;
   Index bad = 0;
@@ -74,10 +74,10 @@ struct TermSum {
   double weight = 0;
 };
 
-/// How often each value came.
+/// How often each value occurred.
 using Counts = std::map<Index, Index>;
 
-/// Numbers by their first moments, and what they lie between.
+/// Count, first moments and range of numbers.
 struct Moments {
   Index count = 0;
   double sum = 0;
@@ -104,27 +104,27 @@ struct Moments {
   [[nodiscard]] double deviation() const;
 };
 
-/// What asynchronous updates were like. The staleness of a gradient is the number of updates that were
-/// published between reading the weights that it is of and being summed.
+/// Statistics of asynchronous updates. The staleness of a gradient is the number of updates that were
+/// published between reading its weights and summing it.
 struct UpdateCounts {
-  Counts windows;          // of each update
-  Counts staleness;        // of each sub-batch that an update took
-  Moments targets;         // observed ones of each update
+  Counts windows;          // per update
+  Counts staleness;        // per sub-batch that an update took
+  Moments targets;         // observed targets per update
   Index dropped = 0;       // sub-batches beyond train.max_staleness
   Moments update_seconds;  // from summing gradients to publishing weights, on this rank
-  Moments worker_seconds;  // of a sub-batch, on this rank
-  // Of update_seconds: until all ranks have joined and counts are summed, and the sum of the gradients. The
-  // rest is the optimiser and the publication.
+  Moments worker_seconds;  // per sub-batch, on this rank
+  // Parts of update_seconds: until all ranks have joined and counts are summed, and the sum of the gradients.
+  // The rest is the optimiser and the publication.
   Moments join_seconds, sum_seconds;
 
   [[nodiscard]] bool any() const { return targets.count > 0 || dropped > 0; }
   UpdateCounts& operator+=(const UpdateCounts& other);
 };
 
-/// Mean and standard deviation of values that came so often.
+/// Mean and standard deviation of values with these counts.
 [[nodiscard]] Moments moments_of(const Counts& counts);
 
-/// Where a training is, between two steps.
+/// Progress of a training, between two steps.
 struct TrainingState {
   Index epoch = 0;           // epochs done
   Index batch = 0;           // batches done of the epoch under way
@@ -134,22 +134,22 @@ struct TrainingState {
   Index rollbacks = 0;       // returns to an earlier checkpoint after a loss that was not finite
   double seconds = 0;        // of wall-clock time
   double epoch_seconds = 0;  // of the steps of the epoch under way
-  StepSeconds step_seconds;  // what they went into on this rank; in a checkpoint the mean of all ranks
-  double node_steps = 0;     // of the same
+  StepSeconds step_seconds;  // parts of them on this rank; in a checkpoint the mean of all ranks
+  double node_steps = 0;     // of the epoch under way
   double fused_scale = 1;    // clipping factor of the last step with fused parameters
   std::vector<TermSum> terms;
   ScheduleState schedule;
   std::vector<ParameterBooks> parameters;
-  /// Asynchronous updates: sub-batches done of the epoch under way, by each time group; `batch` is their mean
-  /// then. Empty: synchronous ones.
+  /// Sub-batches that each time group has done in the epoch under way, with asynchronous updates; `batch` is
+  /// then their mean. Empty for synchronous updates.
   std::vector<Index> group_batches;
   UpdateCounts updates;  // of the epoch under way
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const TrainingState& state);
 
-/// Throws UserError naming the member that is missing, of another type or out of range. Sizes are checked
-/// against the model by Trainer::restore.
+/// Throws UserError that names a member that is missing, of the wrong type or out of range. Trainer::restore
+/// checks sizes against the model.
 [[nodiscard]] TrainingState training_state(const nlohmann::ordered_json& json);
 
 template <class T>

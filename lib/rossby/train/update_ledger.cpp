@@ -9,7 +9,7 @@
 namespace rossby {
 namespace {
 
-/// An update that multiplies v and does nothing else.
+/// An update that only multiplies v.
 template <class T>
 AdamConstants<T> only_decay_of_v(T factor) {
   return {.beta1 = 0,
@@ -30,9 +30,9 @@ MatrixView<T> by_rows(Parameter<T>& parameter, T* values) {
   return {values, columns > 0 ? parameter.size() / columns : 0, columns};
 }
 
-/// The ledger of a parameter that steps read as a whole. Late are whole updates; and where beta1 = 0 and
-/// nothing decays factors on v of rows that the gradient of a step did not reach, which no forward or
-/// backward reads.
+/// The ledger of a parameter that steps read as a whole. Late updates are whole updates. If beta1 = 0 and
+/// nothing decays, they are also factors on v of rows that a step's gradient did not reach; no forward or
+/// backward reads v.
 template <class T>
 class WholeLedger final : public UpdateLedger<T> {
  public:
@@ -71,13 +71,13 @@ class WholeLedger final : public UpdateLedger<T> {
   Bf16Books* bf16_;
   const Index* count_;
   bool decoupled_;
-  Exec exec_;  // of the last update that was put off
+  Exec exec_;  // of the last postponed update
   double beta2_ = 1;
-  Index missed_ = 0;                     // updates that AdamStep::missed makes up for
-  std::vector<AdamConstants<T>> steps_;  // of the others
-  std::vector<T> factors_;               // on v, of updates of some rows, one after the other
-  std::vector<Index> done_;              // of them, by row
-  std::vector<Index> listed_;            // the same of the rows at hand
+  Index missed_ = 0;                     // updates that AdamStep::missed covers
+  std::vector<AdamConstants<T>> steps_;  // of the other updates
+  std::vector<T> factors_;               // on v, of updates of some rows
+  std::vector<Index> done_;              // number of factors applied, by row
+  std::vector<Index> listed_;            // done_ of the current rows
 };
 
 template <class T>
@@ -154,7 +154,7 @@ Cost WholeLedger<T>::settle(const Exec& exec) {
   return {};
 }
 
-/// v of the whole parameter times `factor`.
+/// Multiplies v of the whole parameter by `factor`.
 template <class T>
 void WholeLedger<T>::decay_second(T factor) {
   if (bf16_) {

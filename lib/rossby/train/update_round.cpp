@@ -51,7 +51,7 @@ bool UpdateRound<T>::sums_have_ended() {
   return open_.empty();
 }
 
-/// If updates are recorded, every rank receives what each one contributes, and adds it in rank order.
+/// If updates are recorded, every rank receives each rank's contribution and adds them in rank order.
 template <class T>
 void UpdateRound<T>::begin(Reducer& over, OrderedSum& sum) {
   std::vector<double>* values = sum.values;
@@ -78,7 +78,7 @@ void UpdateRound<T>::end(OrderedSum& sum) const {
 
 template <class T>
 bool UpdateRound<T>::advance() {
-  silent_ += std::min(since_look_.restart(), 1.0);  // a process that was stopped has not waited meanwhile
+  silent_ += std::min(since_look_.restart(), 1.0);  // excludes time in which the process was stopped
   if (options_.patience > 0 && silent_ > options_.patience && options_.hung)
     options_.hung(std::exchange(silent_, 0.0));
   if (phase_ == Phase::over || !sums_have_ended()) return false;
@@ -128,7 +128,7 @@ void UpdateRound<T>::collect() {
   phase_ = Phase::agree;
 }
 
-/// Ranks of one group differ by no more than a sub-batch: what all have finished is taken.
+/// Takes what all ranks of a group have finished: they differ by at most one sub-batch.
 template <class T>
 void UpdateRound<T>::agree() {
   const auto blocks = finished_.begin() + ports_.of_blocks;
@@ -140,10 +140,10 @@ void UpdateRound<T>::agree() {
 template <class T>
 void UpdateRound<T>::fill_header() {
   header_.assign(of_flags + masters_->trained().size(), 0.0);
-  const bool counts = ports_.block == 0;  // once a group
+  const bool counts = ports_.block == 0;  // once per group
   Index oldest = report_.in_flight;
   gradients_.clear();
-  // What this rank has finished beyond the others of its group waits, as if it were computed still.
+  // A sub-batch that other ranks of the group have not finished waits, as if it were still under way.
   const Index waiting = report_.finished - taken_;
   const auto finished = handover_->first(waiting);
   for (Index k = 0; k < waiting; ++k) {
@@ -202,7 +202,7 @@ void UpdateRound<T>::read_header() {
   sum_gradients();
 }
 
-/// Takes this rank's sub-batches into the sums.
+/// Adds this rank's sub-batches to the sums.
 template <class T>
 void UpdateRound<T>::add_gradients() {
   const auto finished = handover_->first(count_);

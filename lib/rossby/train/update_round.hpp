@@ -23,77 +23,77 @@ enum class StalenessRate {
 };
 [[nodiscard]] double staleness_factor(StalenessRate rate, Index staleness);
 
-/// Seconds that a rank without a gradient rests before it joins the next round: twice as long after each
-/// round that brought nothing. A rank with a gradient waits for the others as long.
+/// Seconds that a rank without a gradient rests before the next round, doubled after each round without a
+/// gradient. A rank with a gradient waits for the others as long.
 inline constexpr double shortest_rest = 2e-4, longest_rest = 1e-3;
 
 struct AsynchronousOptions {
   Index max_staleness = 0;  // 0: no limit
-  bool waits = false;       // updates wait for what would become staler; false: that is dropped
+  bool waits = false;       // updates wait for gradients that would become too stale; false: drop them
   StalenessRate rate = StalenessRate::none;
-  /// A group that has done its batches repeats them until all groups together have done as many as the epoch
-  /// has; false: it waits.
+  /// A group that has done its batches repeats them until all groups together have done the epoch's number.
+  /// If false, it waits.
   bool repeats = false;
   double clip = 0;       // of the mean gradient's norm; 0: off
   Index save_every = 0;  // updates between checkpoints; 0: none by updates
-  /// Whether sums are made in the order of the ranks, and what updates took is written down.
+  /// True if sums are made in rank order, and updates are recorded.
   bool records = false;
-  /// Whether a thread makes the updates; false: the worker does between its sub-batches.
+  /// True if a thread makes the updates; false if the worker does between its sub-batches.
   bool thread = true;
-  /// Seconds without a finished sub-batch of any worker after which `hung` is called; 0: never.
+  /// Calls `hung` if no worker finishes a sub-batch for so many seconds; 0: never.
   double patience = 0;
   std::function<void(double seconds)> hung;
 };
 
-/// What asynchronous updates sum over. Nothing else uses these message spaces meanwhile. Ranks are numbered
-/// group · blocks + block.
+/// Ports of asynchronous updates. Nothing else may use these message spaces meanwhile. The number of a rank
+/// is group · blocks + block.
 struct UpdatePorts {
   Reducer* all = nullptr;      // over all ranks
   Reducer* groups = nullptr;   // over the ranks with these rows
   Reducer* blocks = nullptr;   // over the ranks of this group
-  Reducer* workers = nullptr;  // the same, for what workers agree on
+  Reducer* workers = nullptr;  // the same, for agreements of workers
   int group = 0, of_groups = 1;
   int block = 0, of_blocks = 1;
 };
 
-/// Asynchronous updates, one after the other: each sums the gradients that workers have finished and applies
-/// the optimiser once. Precedences of a round:
+/// Asynchronous updates, one after another. Each sums the gradients that workers have finished, and applies
+/// the optimiser once. Order within a round:
 ///
 ///     how many sub-batches all ranks of the group have finished
 ///       → sums over all ranks of {counts, losses, votes, flags}
-///       → where there are gradients: their sums over all ranks (replicated parameters) and over the groups
+///       → if there are gradients: their sums over all ranks (replicated parameters) and over the groups
 ///         (rows of this rank) → gradient norm → optimiser → weights are published
 ///
-/// It never waits: `advance` goes on if what was begun has ended. All ranks make the same rounds.
+/// It never blocks: `advance` goes on only if what was begun has ended. All ranks make the same rounds.
 template <class T>
 class UpdateRound {
  public:
-  /// The masters hold version `version`. Workers stop when they have done `most_batches` together, of all
-  /// groups; 0: when they have none left.
+  /// The masters hold version `version`. Workers stop when all groups together have done `most_batches`; 0:
+  /// when no batches are left.
   UpdateRound(const AsynchronousOptions& options, const UpdatePorts& ports, MasterParameters<T>& masters,
               Optimiser<T>& optimiser, PublishedWeights<T>& weights, Handover<T>& handover, const Exec& exec,
               double lr, Index version, Index most_batches = 0);
 
-  /// Goes on; false: nothing has ended yet. Throws NotFinite, on all ranks in the same round, if a loss or a
-  /// gradient is not finite: the masters' gradients then hold the sums.
+  /// Advances the round; returns false if nothing has ended yet. Throws NotFinite, on all ranks in the same
+  /// round, if a loss or a gradient is not finite: the masters' gradients then hold the sums.
   bool advance();
-  /// All workers have ended, and what they finished has been taken.
+  /// True if all workers have ended, and all that they finished has been taken.
   [[nodiscard]] bool over() const { return phase_ == Phase::over; }
-  /// Whether a round has begun that has not ended.
+  /// True if a round has begun and not ended.
   [[nodiscard]] bool under_way() const { return phase_ != Phase::over && phase_ != Phase::collect; }
-  /// Waits for something to do, as long as it pays.
+  /// Waits for something to do, as long as that saves time.
   void rest();
 
-  /// A rank has failed by an exception: the training cannot go on.
+  /// True if a rank has failed by an exception: the training cannot go on.
   [[nodiscard]] bool a_rank_failed() const { return failed_; }
   [[nodiscard]] Index version() const { return version_; }
   [[nodiscard]] unsigned votes() const { return votes_; }
-  /// The loss summed over targets, and these, of all that was taken.
+  /// Loss summed over targets, and number of targets, of all taken sub-batches.
   [[nodiscard]] double loss() const { return loss_; }
   [[nodiscard]] double targets() const { return targets_; }
-  /// Of this run. Staleness is that of this rank's sub-batches, counted by the group's first rank.
+  /// Counts of this run. Staleness is of this rank's sub-batches, counted by the group's first rank.
   [[nodiscard]] const UpdateCounts& counts() const { return counts_; }
-  /// Of this rank's sub-batches, in their order (AsynchronousOptions::records).
+  /// Events of this rank's sub-batches, in their order (AsynchronousOptions::records).
   [[nodiscard]] const std::vector<UpdateEvent>& events() const { return events_; }
 
  private:
@@ -151,14 +151,14 @@ class UpdateRound {
   Phase phase_ = Phase::collect;
   std::vector<Reducer*> open_;
   typename Handover<T>::Report report_;  // of this round
-  Index taken_ = 0, count_ = 0;          // sub-batches of this rank so far, and in this round
+  Index taken_ = 0, count_ = 0;          // this rank's sub-batches: total, this round
   std::vector<double> finished_, header_;
   SummedGradients<T> gradients_;
   std::vector<double> squares_;  // Σ gradient² of owned rows
   OrderedSum replicated_, owned_, squares_sum_;
   Stopwatch since_collect_;
   double joined_ = 0, summed_ = 0;  // seconds since then
-  double rest_;                     // before a round that nobody has asked for
+  double rest_;                     // before a round that nobody has requested
 
   UpdateCounts counts_;
   std::vector<UpdateEvent> events_;

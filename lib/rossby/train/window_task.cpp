@@ -19,13 +19,13 @@ double truth_probability(double decay, Index step) {
 
 namespace {
 
-/// Channels of a level of an output.
+/// Returns the channels of one level of an output.
 template <class T>
 Var<T> level_of(const Var<T>& output, Index level, Index features) {
   return output.channels() == features ? output : slice_channels(output, level * features, features);
 }
 
-/// The share of its stage.
+/// Returns the share of its stage.
 std::vector<Index> part_of(const std::vector<Index>& origins, const WindowTaskOptions& options) {
   const Index size = std::ssize(origins);
   return {origins.begin() + size * options.stage / options.stages,
@@ -57,7 +57,7 @@ WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, Win
 template <class T>
 void WindowTask<T>::start_epoch(Index epoch) {
   plan_.start_epoch(epoch);
-  if (store_->on_the_way()) store_->arrive();  // of an epoch that was left
+  if (store_->on_the_way()) store_->arrive();  // of an unfinished epoch
   fetching_ = sent_ = -1;
   if (plan_.options().sampling != WindowSampling::blocked || plan_.options().groups == 1) return;
   StepLists held = plan_.steps_of_groups();
@@ -91,7 +91,7 @@ void WindowTask<T>::fetch(Index index) {
   fetching_ = index;
 }
 
-/// Starts to bring the steps of a batch to the device, which are here.
+/// Starts to copy the steps of a batch to the device, once they are on this rank.
 template <class T>
 void WindowTask<T>::send(Index index) {
   plan_.starts_of(index, store_->group(), starts_);
@@ -127,7 +127,7 @@ std::vector<bool> WindowTask<T>::drawn(Index step) const {
 template <class T>
 void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
   if (fetches()) {
-    if (fetching_ != index && store_->on_the_way()) store_->arrive();  // batches out of their order
+    if (fetching_ != index && store_->on_the_way()) store_->arrive();  // batches out of order
     if (fetching_ != index) fetch(index);
     store_->arrive();
     fetching_ = -1;
@@ -152,15 +152,14 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
         std::span(batch_.starts).subspan(first, static_cast<std::size_t>(batch_.ends[k]) - first), feeds,
         step);
   }
-  // Those whom no loss depends on here, for want of windows or of the layer, have gradients of zero.
+  // Parameters that no loss depends on here, without windows or without the layer, have zero gradients.
   if (batch_.ends.front() == 0 || model_->pipeline().on())
     for (Parameter<T>* parameter : model_->parameters())
       if (parameter->trained) (void)parameter->gradient_target();
   record_micro_batches(tape, 0, parts() > 1 ? 1 : std::ssize(micro_batches_));
 }
 
-/// The losses of some micro-batches, which are computed together. One that no group has windows of is left
-/// out.
+/// Computes the losses of some micro-batches together. Skips a micro-batch without windows in every group.
 template <class T>
 void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) {
   const auto horizons = static_cast<std::size_t>(plan_.options().shape.outputs);
@@ -190,7 +189,7 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
     }
 }
 
-/// First steps of the windows of the forecasts that are made together, beginning with origin `first`.
+/// Returns the first steps of windows whose forecasts are made together, beginning with origin `first`.
 template <class T>
 std::vector<Index> WindowTask<T>::forecast_starts(std::span<const Index> origins, Index first) const {
   const Index end = std::min<Index>(std::ssize(origins), first + options_.score_batch);
@@ -215,7 +214,7 @@ void WindowTask<T>::predict(Tape<T>& tape, const std::vector<Index>& starts, Ind
           affine_rows(tape, level_of(output, q, reader_->features()), reader_->scale(), reader_->shift()));
 }
 
-/// Values of the host, (levels).
+/// Returns values on the host, (levels).
 template <class T>
 void WindowTask<T>::show(Index first, Index horizon, std::span<const NodeView<T>> levels,
                          const LevelVisit& visit) const {
@@ -223,7 +222,7 @@ void WindowTask<T>::show(Index first, Index horizon, std::span<const NodeView<T>
   std::vector<T> at(levels.size());
   for (Index k = 0; k < size && levels.size() > 1; ++k) {
     for (std::size_t q = 0; q < at.size(); ++q) at[q] = levels[q].data[k];
-    // NaN is not in order with anything: what a diverged model puts out stays as it is.
+    // NaN cannot be sorted: the outputs of a diverged model stay as they are.
     if (std::any_of(at.begin(), at.end(), [](T x) { return std::isnan(x); })) continue;
     std::sort(at.begin(), at.end());
     for (std::size_t q = 0; q < at.size(); ++q) levels[q].data[k] = at[q];
@@ -259,7 +258,7 @@ void WindowTask<T>::forecast_levels(Tape<T>& tape, std::span<const Index> origin
   }
 }
 
-/// The host looks at the forecasts of a batch while the device computes the next one.
+/// The host reads the forecasts of a batch while the device computes the next batch.
 template <class T>
 void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons,
                                    const LevelVisit& visit) {
@@ -287,11 +286,11 @@ void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins
   std::vector<Index> starts = forecast_starts(origins, 0);
   const auto send = [&](std::span<const Index> first_steps) {
     std::vector<Index> steps = plan_.steps_of(first_steps);
-    std::erase_if(steps, [&](Index step) { return step >= store_->steps(); });  // behind the data
+    std::erase_if(steps, [&](Index step) { return step >= store_->steps(); });  // after the data
     store_->send(steps);
   };
   if (store_->carries() && count > 0) send(starts);
-  sent_ = -1;  // what was sent ahead for a batch is not there any more
+  sent_ = -1;  // the device no longer holds a batch sent ahead
   int turn = 0;
   for (Index first = 0; first < count; first += options_.score_batch, turn = 1 - turn) {
     std::vector<Index> next = forecast_starts(origins, first + options_.score_batch);

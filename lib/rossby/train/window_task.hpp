@@ -19,12 +19,12 @@ namespace rossby {
 template <class T>
 class SeriesWindows final : public WindowSource<T> {
  public:
-  /// `levels`: quantiles that a model puts out.
+  /// `levels`: number of quantiles that a model puts out.
   SeriesWindows(const SeriesReader<T>& reader, const WindowShape& shape, Index levels = 1)
       : reader_(&reader), shape_(shape), levels_(levels) {}
 
-  /// The windows that begin at these steps; `feeds` holds a flag an output step, empty: truth is never fed.
-  /// `step` counts optimiser steps.
+  /// Selects the windows that begin at these steps. `feeds` has a flag per output step; if empty, truth is
+  /// never fed. `step` counts optimiser steps.
   void set(std::span<const Index> starts, std::vector<bool> feeds, Index step = 0);
 
   [[nodiscard]] Index rows() const override { return reader_->rows(); }
@@ -59,19 +59,19 @@ struct WindowTaskOptions {
   double sampling_decay = 0;  // τ of scheduled sampling; 0: truth is never fed
   Index score_batch = 64;     // windows that are forecast together, at most
   std::uint64_t seed = 1;
-  // Of the validation of a group's windows, which its stages share.
+  // For validation of a group's windows, which its stages share.
   int stage = 0, stages = 1;
-  /// What the values in the store are anomalies of; null: of nothing.
+  /// Meaning of the values in the store: anomalies of this map; null if they are plain values.
   const AnomalyMap* anomalies = nullptr;
-  Index view = 0;  // the store holds step t as windows of forecasts read it as step t + view
+  Index view = 0;  // the store holds step t; windows of forecasts read it as step t + view
   MaskedError loss = MaskedError::absolute;
-  std::string loss_name = "mae";   // as metrics name it
-  bool scaled_loss = false;        // of scaled values; false: in original units
+  std::string loss_name = "mae";   // name in metrics
+  bool scaled_loss = false;        // loss of scaled values; false: in original units
   std::string validation = "mae";  // mae, rmse or loss: what validate() returns
-  /// Quantiles that the model puts out at once, ascending, each trained on the pinball loss; empty: one
+  /// Quantiles that the model puts out at once, ascending, each trained on the pinball loss; empty for one
   /// output.
   std::vector<double> quantiles = {};
-  Index middle = 0;  // of these: the point forecast
+  Index middle = 0;  // index of the point forecast in `quantiles`
 
   [[nodiscard]] Index levels() const { return std::max<Index>(1, std::ssize(quantiles)); }
   [[nodiscard]] MaskedError loss_of(Index level) const {
@@ -80,18 +80,18 @@ struct WindowTaskOptions {
   }
 };
 
-/// Probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse sigmoid decay
-/// (Bengio et al., NeurIPS 2015), as the DCRNN code has it; 0 where τ is.
+/// Returns the probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse
+/// sigmoid decay (Bengio et al., NeurIPS 2015), as in the DCRNN code. Returns 0 if τ is 0.
 [[nodiscard]] double truth_probability(double decay, Index step);
 
-/// A forecaster of windows for the training loop. The loss is the mean of WindowTaskOptions::loss over the
-/// observed targets of the batch, in original units (of anomalies, if the series is one of these) or of
-/// scaled values; with quantiles the mean over these, too.
+/// Trains a window model. The loss is the mean of WindowTaskOptions::loss over the observed targets of the
+/// batch, in original units (of anomalies, if the series holds anomalies) or of scaled values. With
+/// quantiles, the mean is also over quantiles.
 template <class T>
 class WindowTask final : public Task<T> {
  public:
-  /// `validation_origins` (last known steps) of every group; the steps of their windows are held by it
-  /// whatever the epoch. `reducer` sums over all ranks.
+  /// `validation_origins` (last known steps) of every group; the group holds the steps of their windows in
+  /// every epoch. `reducer` sums over all ranks.
   WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
              const SeriesReader<T>& reader, StepStore& store,
              std::vector<std::vector<Index>> validation_origins, Reducer& reducer);
@@ -99,25 +99,25 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
   [[nodiscard]] Index batches_in(Index epoch) const override { return plan_.batches_in(epoch); }
-  /// Batches whose steps come from other groups bring different numbers of them: each is a run where an epoch
-  /// has few.
+  /// Batches that receive steps from other groups receive different numbers of them. In a short epoch each
+  /// batch is therefore a run.
   [[nodiscard]] std::vector<Index> runs() const override;
   void start_epoch(Index epoch) override;
-  /// Its micro-batches, but where a pipeline has all of them under way at once.
+  /// Its micro-batches; with a pipeline, 1, because all are under way at once.
   [[nodiscard]] Index parts() const override {
     return model_->pipeline().on() ? 1 : plan_.options().micro_batches;
   }
   [[nodiscard]] std::vector<Index> sizes(Index index) const override { return plan_.sizes(index); }
   void bring(Index index) override;
-  /// Of every output step whether truth is fed after it.
+  /// Returns for every output step whether truth is fed after it.
   [[nodiscard]] std::vector<bool> drawn(Index step) const override;
   void fix_drawn(std::vector<bool> drawn) override { fixed_ = std::move(drawn); }
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   void record_part(Tape<T>& tape, Index part) override { record_micro_batches(tape, part, part + 1); }
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return weight_; }
-  /// Mean over horizons of the MAE or RMSE in original units, or the mean loss; NaN if no window of the
-  /// validation part fits.
+  /// Returns the mean over horizons of the MAE or RMSE in original units, or the mean loss; NaN if no window
+  /// fits in the validation part.
   [[nodiscard]] double validate(Tape<T>& tape) override;
   void trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) override;
   void rehearse_validation(Tape<T>& tape) override;
@@ -126,17 +126,18 @@ class WindowTask final : public Task<T> {
   void record_share_of(int group) override { share_of_ = group; }
   [[nodiscard]] std::string_view loss_name() const override { return options_.loss_name; }
 
-  /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in the units of the
-  /// store, made where the tape's ops run and handed out in memory of the host. Collective over the group.
+  /// Forecasts from origins (last known steps), with `horizons` at most the model's outputs, in the units of
+  /// the store. Ops run where the tape's do; forecasts are passed on in host memory. Collective over the
+  /// group.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
   void forecast(Tape<T>& tape, std::span<const Index> origins, Index horizons, const Visit& visit);
-  /// The same of all levels, one after the other, sorted so that quantiles do not cross.
+  /// As Visit, for all levels one after the other, sorted so that quantiles do not cross.
   using LevelVisit =
       std::function<void(Index first, Index horizon, Index level, NodeView<const T> predictions)>;
   void forecast_levels(Tape<T>& tape, std::span<const Index> origins, Index horizons,
                        const LevelVisit& visit);
-  /// Their errors, as forecaster 0; `units` says in which units those of a horizon are, null: of the medians
-  /// of anomalies. Collective over the group.
+  /// Adds errors of forecasts, as forecaster 0. `units` gives the units of a horizon's errors; null means
+  /// those of medians of anomalies. Collective over the group.
   void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons,
                   const std::function<ScoredUnits(Index)>& units = {});
 
@@ -153,7 +154,7 @@ class WindowTask final : public Task<T> {
   Reducer* reducer_;
   SeriesWindows<T> source_;
   std::vector<Var<T>> outputs_;  // of forecasts (horizons, levels)
-  /// Forecasts on their way home from a device: those of one batch, while the next one is computed.
+  /// Forecasts on their way from a device: those of one batch, while the next batch is computed.
   struct Arriving {
     Arriving(Device& from, Index size)
         : device(&from), values(Buffer<T>::pinned(size, from)), arrived(from.driver().make_event()) {}
@@ -164,11 +165,11 @@ class WindowTask final : public Task<T> {
     Device* device;
     Buffer<T> values;  // (horizons, levels, room, features), pinned
     void* arrived;
-    Index first = 0, windows = 0;  // 0: nothing is on its way
+    Index first = 0, windows = 0;  // 0: nothing under way
   };
   std::unique_ptr<Arriving> arriving_[2];
   std::vector<SeriesWindows<T>> micro_batches_;
-  std::vector<const WindowSource<T>*> sources_;  // those of them that are computed together
+  std::vector<const WindowSource<T>*> sources_;  // sources computed together
   void fetch(Index index);
   void send(Index index);
   [[nodiscard]] std::vector<Index> forecast_starts(std::span<const Index> origins, Index first) const;
@@ -176,7 +177,7 @@ class WindowTask final : public Task<T> {
   void forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons, const LevelVisit& visit);
   void show(Index first, Index horizon, std::span<const NodeView<T>> levels, const LevelVisit& visit) const;
   void record_micro_batches(Tape<T>& tape, Index first, Index end);
-  /// Whether windows are of any group's steps.
+  /// True if a window may have steps of any group.
   [[nodiscard]] bool fetches() const {
     return plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1;
   }
@@ -190,7 +191,7 @@ class WindowTask final : public Task<T> {
   Index fetching_ = -1;  // batch whose steps are on their way
   Index sent_ = -1;      // batch whose steps are on their way to a device
   double weight_ = 0;
-  double* sum_ = nullptr;  // of the batch recorded last
+  double* sum_ = nullptr;  // of the last recorded batch
   double scale_ = 0;
 };
 

@@ -24,7 +24,7 @@ constexpr Key<Settings> table[] = {
     bind<&Settings::supports>(shared::supports),   bind<&Settings::sampling_decay>(shared::sampling_decay),
 };
 
-/// DCRNN, and the GRU of every node that is left of it without a graph.
+/// DCRNN; without a graph, a GRU for each node.
 class Recurrent final : public WindowArchitectureOf<Recurrent> {
  public:
   Recurrent(bool on_graph, const KeyValues& values)
@@ -47,7 +47,7 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
             settings_.diffusion == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper};
   }
   [[nodiscard]] PipelineLayers pipeline_layers() const override {
-    // Encoder and decoder share the tables, which one stage holds.
+    // Encoder and decoder share the tables, which one stage must hold.
     return embeddings_.any() ? PipelineLayers{} : PipelineLayers{2 * settings_.layers, true};
   }
   [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }

@@ -113,7 +113,7 @@ class WaveNet final : public WindowArchitectureOf<WaveNet> {
 
   Settings settings_;
   EmbeddingChoice embeddings_;
-  // Settings of other models, to be refused.
+  // Keys of other models, which are refused.
   bool legacy_, samples_, layers_set_, units_set_;
 };
 

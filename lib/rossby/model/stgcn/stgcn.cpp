@@ -110,7 +110,7 @@ Var<T> Stgcn<T>::gate(Tape<T>& tape, const Setting& setting, const Var<T>& x, Li
 template <class T>
 Var<T> Stgcn<T>::convolve(Tape<T>& tape, const Var<T>& x, Linear& layer) {
   if (!options_.first_order) return relu(tape, diffusion_linear(tape, graph_, x, layer.weight, &layer.bias));
-  // The product with fewer channels first: less to exchange.
+  // Multiply first by the weight that leaves fewer channels, to exchange less.
   const Var<T> y = propagate(tape, graph_, linear(tape, x, layer.weight, nullptr));
   bias_accumulate(tape, y, layer.bias);
   return relu(tape, y);
@@ -141,7 +141,7 @@ Var<T> Stgcn<T>::run(Tape<T>& tape, const Setting& setting, Index b, const Var<T
   block.reads(x);
   block.trains(&layers.first.weight, &layers.first.bias, &layers.graph.weight, &layers.graph.bias,
                &layers.second.weight, &layers.second.bias, &layers.norm.gain, &layers.norm.bias);
-  // Forecasts need no more than what a block hands on either.
+  // Forecasts, too, need only the output of a block.
   if (options_.recompute == Recompute::none && tape.recording())
     return block.hands_on(compute(tape, setting, b, x));
   const Var<T> kept = tape.make(x.rows(), x.cols() - 2 * (options_.taps - 1) * setting.windows,
@@ -273,7 +273,7 @@ class SpatioTemporalGcn final : public WindowArchitectureOf<SpatioTemporalGcn> {
 
  private:
   [[nodiscard]] bool first_order() const { return settings_.convolution == "first_order"; }
-  /// 1 where the list is too short: check() refuses it.
+  /// Returns 1 if the list is too short: check() refuses it.
   [[nodiscard]] Index width(std::size_t convolution) const {
     return convolution < settings_.block_channels.size() ? settings_.block_channels[convolution] : 1;
   }

@@ -42,7 +42,7 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
         embeddings_(shared::embedding_choice(values, 32)) {}
 
   [[nodiscard]] std::string_view name() const override { return "stid"; }
-  /// A row without entries costs 2 products of width² in a layer, an entry width.
+  /// In a layer, a row costs 2 products of width², and an entry costs width.
   [[nodiscard]] double entry_cost(int relations) const override {
     return settings_.deep() && relations > 0 ? 1.0 / static_cast<double>(2 * settings_.width) : 0;
   }

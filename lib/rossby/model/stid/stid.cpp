@@ -112,7 +112,7 @@ std::vector<Device::Copy> Stid<T>::keep_on(Device& device) const {
   return copies;
 }
 
-/// z_0, whose parts are computed where they lie side by side.
+/// Computes the parts of z_0 in place, side by side.
 template <class T>
 Var<T> Stid<T>::embed(Tape<T>& tape, const WindowSource<T>& source) {
   const Index rows = source.rows(), windows = source.windows(), channels = options_.channels;
@@ -162,7 +162,7 @@ Var<T> Stid<T>::run(Tape<T>& tape, const Setting& setting, Index l, const Var<T>
   block.reads(z);
   block.trains(&layer.hidden.weight, &layer.hidden.bias, &layer.output.weight, &layer.output.bias);
   if (options_.rank > 0 && options_.deep) block.trains(&low_rank_u_, &low_rank_v_);
-  // Forecasts need no more than what a layer hands on either.
+  // Forecasts, too, need only the output of a layer.
   if (options_.recompute == Recompute::none && tape.recording())
     return block.hands_on(compute(tape, setting, l, z));
   const Var<T> kept = tape.make(z.rows(), z.cols(), z.channels(), true);

@@ -22,51 +22,54 @@ struct StidOptions {
   Index layers = 3;        // residual
   double dropout = 0.15;   // inside the layers
   std::uint64_t seed = 1;  // of dropout
-  Index rank = 0;          // of a learned relation between all nodes; 0: there is none
+  Index rank = 0;          // of a learned relation between all nodes; 0: none
   Index nodes = 0;         // of all ranks, if there are relations
-  bool deep = false;       // residual layers read the relations; false: the inputs' embedding does
+  bool deep = false;       // residual layers read the relations; else only the inputs' embedding
   Recompute recompute = Recompute::none;
 };
 
 /// STID: Shao, Zhang, Wang, Wei, Xu, "Spatial-temporal identity: a simple yet effective baseline for
-/// multivariate time series forecasting", CIKM 2022. A network of every node on its own, which tells nodes
-/// and times apart by learned vectors. For node i and a window whose last input step is t:
+/// multivariate time series forecasting", CIKM 2022. A network runs on every node separately; learned vectors
+/// identify nodes and times. For node i and a window whose last input step is t:
 ///
 ///     z_0     = [A x_{t−h+1 … t, i} + a, node_i, time_of_day_t, day_of_week_t, month_t]
 ///     z_{l+1} = z_l + V_l dropout(relu(U_l z_l + u_l)) + v_l      l = 0 … L − 1
 ///     out     = P z_L + p                                         to all output steps at once
 ///
-/// Which vectors there are says the EmbeddingShape; the paper has no months, since its data are of hours and
-/// minutes. No rank reads rows of another one: a step moves the gradients of what is replicated, in the
-/// step's one allreduce.
+/// EmbeddingShape says which vectors there are. The paper has no months, because its data cover hours and
+/// minutes. No rank reads rows of another rank: a step only sums gradients of replicated parameters, in its
+/// one allreduce.
 ///
-/// With a learned relation of low rank k, which the paper has not, a node also reads what the others say:
-/// A x_i becomes A x_i + B Σ_j (u_i · v_j) x_j / n, with u and v (n, k). Each micro-batch sums
-/// k·inputs·channels values a window over the ranks with its rows, forward, and k·width backward.
+/// A learned relation of low rank k, which the paper does not have, adds the inputs of other nodes: A x_i
+/// becomes A x_i + B Σ_j (u_i · v_j) x_j / n, with u and v (n, k). Each micro-batch sums k·inputs·channels
+/// values per window over the ranks with its rows in forward, and k·width values in backward.
 ///
-/// `deep` relations are read by the residual layers, and a graph can be one of them. U_l z_i becomes U_l z_i
-/// + Σ_s U_{l,s} Σ_j S_s[i, j] z_j over the supports S_s of the graph and the learned relation. Each layer
-/// exchanges the ghosts of z, and sums k·D values a window.
+/// The residual layers read `deep` relations; a graph can be one of them. U_l z_i becomes U_l z_i + Σ_s
+/// U_{l,s} Σ_j S_s[i, j] z_j over the supports S_s of the graph and the learned relation. Each layer
+/// exchanges the ghosts of z, and sums k·D values per window.
 ///
-/// Parameters, D the width of z: input_weight (width, inputs·channels), columns of the oldest step first,
-/// input_bias (with a relation: (width, 2·inputs·channels), A then B, and low_rank_u and low_rank_v (n, k),
-/// which lie with the owners of their rows); those of Embeddings; layer<l>_hidden_weight (D, D), or with R
-/// deep relations (D, (1 + R)·D), layer<l>_hidden_bias, layer<l>_output_weight (D, D), layer<l>_output_bias;
-/// projection_weight (outputs·features, D), output step slowest, projection_bias. Those without a mention are
-/// replicated, node_embedding is not.
+/// Parameters, with D the width of z:
+/// - input_weight (width, inputs·channels), columns of the oldest step first, and input_bias;
+/// - with a relation: input_weight (width, 2·inputs·channels), A then B, and low_rank_u and low_rank_v (n,
+/// k), which lie with the owners of their rows;
+/// - those of Embeddings;
+/// - layer<l>_hidden_weight (D, D), or with R deep relations (D, (1 + R)·D), layer<l>_hidden_bias,
+/// layer<l>_output_weight (D, D), layer<l>_output_bias;
+/// - projection_weight (outputs·features, D), output step slowest, and projection_bias.
+/// All are replicated, except low_rank_u, low_rank_v and node_embedding.
 template <class T>
 class Stid final : public WindowModel<T> {
  public:
-  /// `rows`: global rows of the owned ones. `row_blocks` sums over the ranks with the other rows, for a
-  /// learned relation; null without one. `graph`: deep relations, with their ghosts' exchange; without a
-  /// block there are none.
+  /// `rows`: global rows of the owned nodes. `row_blocks` sums over the ranks with the other rows, for a
+  /// learned relation; null without one. `graph`: deep relations with the exchange of their ghosts; no block
+  /// means none.
   Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows,
        Reducer* row_blocks = nullptr, Diffusion<T> graph = {});
 
   [[nodiscard]] std::string_view name() const override { return "stid"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
-  /// Weights and biases of a layer of k inputs are uniform within ±1 / √k, as the published code has them;
-  /// embeddings as Embeddings::start has them; u and v are normal / √k.
+  /// Weights and biases of a layer with k inputs are uniform within ±1 / √k, as in the published code.
+  /// Embeddings start as in Embeddings::start; u and v are normal / √k.
   void start(std::uint64_t seed) override;
   using WindowModel<T>::predict;
   void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
@@ -83,7 +86,7 @@ class Stid final : public WindowModel<T> {
     Linear hidden, output;
     Layer(const std::string& place, Index width, Index relations);
   };
-  /// What dropout draws from.
+  /// Keys of the random numbers of dropout.
   struct Setting {
     bool training = false;
     Index step = 0;               // optimiser step
@@ -99,7 +102,7 @@ class Stid final : public WindowModel<T> {
 
   StidOptions options_;
   std::vector<Index> rows_;
-  OneRankExchange no_ghosts_;             // sums over all nodes do without
+  OneRankExchange no_ghosts_;             // sums over all nodes need no ghosts
   Parameter<T> low_rank_u_, low_rank_v_;  // (1, owned, k)
   RelationBank<T> bank_;
   Embeddings<T> embeddings_;

@@ -7,7 +7,7 @@
 namespace rossby {
 namespace {
 
-/// An STNN on a grid. `slabs` of its training part: few and it stays in a cache, many and it does not.
+/// An STNN on a grid. Few `slabs` in its training part stay in a cache; many do not.
 struct Grid {
   Index lat, lon, latent, slab, slabs;
 };
@@ -32,7 +32,7 @@ constexpr const char *given_grid = "graph = \"grid8\"",
                      *grid_and_low_rank = "graph = \"grid8\"\ndiscover = \"low_rank\"",
                      *dense_relation = "discover = \"dense\"";
 
-// Widths are of all kinds: powers of two and others, which leave vectors partly empty.
+// Widths are powers of two and others, which leave vectors partly empty.
 void add_sparse(std::vector<CalibrationCase>& cases) {
   const Grid sizes[] = {{16, 30, 3, 5, 20}, {40, 64, 1, 8, 6},    {40, 64, 32, 2, 6},  {50, 80, 12, 3, 12},
                         {50, 80, 3, 8, 8},  {100, 101, 5, 4, 10}, {160, 250, 2, 6, 5}, {130, 190, 1, 10, 5}};
@@ -44,7 +44,7 @@ void add_sparse(std::vector<CalibrationCase>& cases) {
   for (const int k : {0, 4}) {
     cases.push_back(stnn(sizes[k], given_grid, "joint = true"));
     cases.push_back(stnn(sizes[k], given_grid, "", "layers = 2\nhidden = 20"));
-    // Losses of most are one pass over memory; these take the ops that they are made of.
+    // Most losses are one pass over memory; these are built of several ops.
     cases.push_back(stnn(sizes[k], given_grid, "", "l2_z = 0.1"));
     cases.push_back(stnn(sizes[k], given_grid, "", "dropout_z = 0.1"));
     cases.push_back(stnn(sizes[k], refined_grid, "", "activation = \"tanh\""));
@@ -64,7 +64,7 @@ void add_dense(std::vector<CalibrationCase>& cases) {
     cases.push_back(stnn(s, std::string(refined_grid) + "\nstorage = \"dense\""));
 }
 
-/// Batches of pairs, on few steps: an epoch's two passes are short.
+/// Batches of pairs on few steps, so that an epoch's two passes are short.
 void add_pairs(std::vector<CalibrationCase>& cases) {
   const char* pairs = "sampling = \"pairs\"";
   for (const Grid& s : {Grid{16, 32, 1, 8, 2}, {40, 60, 4, 8, 1}}) {
