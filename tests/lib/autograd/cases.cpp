@@ -105,7 +105,7 @@ std::vector<Case<T>> linear_cases() {
                          };
                        }});
   for (const Index out : {1, 5}) {
-    // Two terms of one wide weight, the second of a slice of channels, then the bias.
+    // Two terms of one wide weight, the second from a slice of channels, then the bias.
     cases.push_back({fmt::format("linear_accumulate to {}", out), [out](Bank<T>& bank, Shape s) -> Graph<T> {
                        auto& x = bank.make("x", {s.rows, s.cols, s.channels});
                        auto& w = bank.make("weight", {out, 2 * s.channels});
@@ -139,16 +139,16 @@ std::vector<Case<T>> embedding_cases() {
   return {{"embed_columns",
            [](Bank<T>& bank, Shape s) -> Graph<T> {
              auto& table = bank.make("table", {s.cols + 2, s.rows, s.channels});
-             std::vector<Index> times;  // step 0 and step cols + 1 unused, one step twice
+             std::vector<Index> times;  // steps 0 and cols + 1 unused, one step twice
              for (Index b = 0; b < s.cols; ++b) times.push_back(b == 0 ? s.cols : b);
              return [&table, times](Tp& tape) {
-               auto copy = times;  // gone when backward runs
+               auto copy = times;  // destroyed before backward
                return distinct_loss(tape, embed_columns(tape, table, copy));
              };
            }},
           {"embed_columns and add_broadcast",
            [](Bank<T>& bank, Shape s) -> Graph<T> {
-             // A table that all rows read by column beside one that all columns read, in slices and whole.
+             // A table that all rows read by column beside a table that all columns read, sliced and whole.
              auto& of_columns = bank.make("of_columns", {3, s.channels});
              auto& of_rows = bank.make("of_rows", {1, s.rows, s.channels});
              std::vector<Index> times;
@@ -251,7 +251,7 @@ std::vector<Case<T>> loss_cases() {
                        return 1.7 * sum;
                      };
                    }});
-  // Of one value whole, twice, and in part: the first writes its gradient, the others add.
+  // A value is read whole, twice, and in part: the first writes its gradient, the others add.
   for (const bool part_first : {false, true})
     cases.push_back({"squared_differences_of_one", [part_first](Bank<T>& bank, Shape s) -> Graph<T> {
                        auto& a = bank.make("a", {s.rows, s.cols, s.channels});
@@ -283,7 +283,7 @@ std::vector<Case<T>> loss_cases() {
   return cases;
 }
 
-/// Lets a parameter that an op owns stand for one of the bank.
+/// Makes a parameter that an op owns stand for a parameter of the bank.
 template <class T>
 class Into final : public GradientSink<T> {
  public:
@@ -306,7 +306,7 @@ Case<T> batch_norm_case(bool training) {
     Into<T> gain, bias;
     OneRankReducer reducer;
     explicit State(Index channels) : norm("norm", channels) {
-      norm.momentum = 0;  // every run of a case is to give the same bits
+      norm.momentum = 0;  // every run of a case must give the same bits
       norm.epsilon = 1e-2;
       for (Index c = 0; c < channels; ++c) norm.running_mean.value[c] = static_cast<T>(0.1 * double(c) - 0.2);
     }
@@ -348,7 +348,7 @@ Case<T> layer_norm_case() {
           }};
 }
 
-/// (P + x) ∘ sigmoid(Q) of P and Q side by side, as temporal convolutions of STGCN have it.
+/// (P + x) ∘ sigmoid(Q) with P and Q side by side, as in STGCN's temporal convolutions.
 template <class T>
 Case<T> gated_linear_unit_case() {
   return {"gated linear unit", [](Bank<T>& bank, Shape s) -> Graph<T> {
@@ -389,7 +389,7 @@ std::vector<Case<T>> convolution_cases() {
   cases.push_back(gated_linear_unit_case<T>());
   cases.push_back(batch_norm_case<T>(true));
   cases.push_back(batch_norm_case<T>(false));
-  // Positions in another order than rows; two powers of the adjacency.
+  // Positions in a different order than rows; two powers of the adjacency.
   cases.push_back({"adaptive adjacency", [](Bank<T>& bank, Shape s) -> Graph<T> {
                      auto& x = bank.make("x", {s.rows, s.cols, s.channels});
                      auto& source = bank.make("source", {s.rows, 3});

@@ -11,7 +11,7 @@
 
 namespace rossby::test {
 
-/// The parameters of one case, filled with numbers that depend on their order alone.
+/// The parameters of one case; their values depend only on their order.
 template <class T>
 class Bank {
  public:
@@ -58,7 +58,7 @@ struct Case {
   std::function<Graph<T>(Bank<T>&, Shape)> build;
 };
 
-/// A parameter's value and gradient as a leaf of the graph, in the layout that `view` describes from a data
+/// A parameter's value and gradient as a leaf of the graph, in the layout that `view` makes from a data
 /// pointer.
 template <class T, class View>
 Var<T> leaf(Tape<T>& tape, Parameter<T>& p, const View& view) {
@@ -73,7 +73,7 @@ Var<T> packed_leaf(Tape<T>& tape, Parameter<T>& p, Shape s) {
   return leaf(tape, p, [s](T* data) { return NodeView<T>(data, s.rows, s.cols, s.channels); });
 }
 
-/// The same numbers stored time by time, as Z (T, n, d) is: no single stride leads from entry to entry.
+/// The same numbers stored time by time, like Z (T, n, d): no single stride leads from entry to entry.
 template <class T>
 Var<T> time_major_leaf(Tape<T>& tape, Parameter<T>& p, Shape s) {
   return leaf(tape, p, [s](T* data) {
@@ -81,7 +81,7 @@ Var<T> time_major_leaf(Tape<T>& tape, Parameter<T>& p, Shape s) {
   });
 }
 
-/// 0.3·Σ (y − c)² with constants c: every entry of y gets a gradient of its own.
+/// 0.3·Σ (y − c)² with constants c, so that every entry of y gets a different gradient.
 template <class T>
 double distinct_loss(Tape<T>& tape, const Var<T>& y) {
   const Random random(5, "targets");
@@ -93,7 +93,7 @@ double distinct_loss(Tape<T>& tape, const Var<T>& y) {
   return 0.3 * sum;
 }
 
-/// Every op, alone and in the combinations that share or slice values. tests/lib/autograd/cases.cpp
+/// Every op, alone and in combinations that share or slice values: tests/lib/autograd/cases.cpp.
 template <class T>
 std::vector<Case<T>> all_cases();
 

@@ -9,7 +9,7 @@
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/fake_sparse.hpp"
 
-// Diffusion convolutions on devices against the host's, and the trial of who multiplies.
+// Diffusion convolutions on devices against the host's, and the trial of sparse products.
 
 namespace rossby::test {
 namespace {
@@ -17,11 +17,11 @@ namespace {
 using diffusion_fixture::fill;
 using diffusion_fixture::Fixture;
 
-/// What one convolution leaves, and what a simulated device is given for its terms and for backward.
+/// Results of one convolution, and the calls that a simulated device gets for its terms and for backward.
 struct Outcome {
   std::vector<double> y, gradients;
   Index terms = 0, backward = 0;
-  Cost cost;  // of forward
+  Cost cost;  // forward
 };
 
 /// `device` null: on the host.
@@ -48,7 +48,7 @@ Outcome convolve(Fixture& f, Backend backend, Device* device) {
   Var<double> x = Tape<double>::constant({f.x.data(device), f.block.rows, f.cols, f.channels});
   x.gradient = {f.x.gradient_target(), f.block.rows, f.cols, f.channels};
   Outcome out;
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the first one takes memory
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the first one allocates
     const auto mark = tape.mark();
     const Index before = given();
     (void)diffusion_terms<double>(tape, f.diffusion, x.value);
@@ -84,7 +84,7 @@ void expect_near(const std::vector<double>& values, const std::vector<double>& t
 
 class DiffusionOnDevice : public OnBackend {};
 
-/// All levels are one where a block of threads holds a column of them.
+/// All levels are one launch if a block of threads can hold a column.
 TEST_P(DiffusionOnDevice, IsALaunchOrOneALevel) {
   constexpr int steps = 3;
   Index at_once = 0;
@@ -103,7 +103,7 @@ TEST_P(DiffusionOnDevice, IsALaunchOrOneALevel) {
       if (GetParam() != Backend::simulated) continue;
       const Index levels = std::ssize(here.diffusion.plan.levels);
       EXPECT_EQ(got.terms, whole ? 1 : levels);
-      // The dense layer's own launches depend on the number of its rows.
+      // The dense layer's own launches depend on its number of rows.
       if (n == 512 && variant == DiffusionVariant::paper) at_once = got.backward;
       EXPECT_TRUE(n < 512 || got.backward - at_once == (whole ? 0 : levels - 1));
     }
@@ -161,8 +161,9 @@ TEST_P(SparseTrials, TimeBothAsTrainingsRunThem) {
   EXPECT_EQ(try_sparse_products<float>(exec(), other, ghosts, {5, 8, 2}).seconds[0], 0) << "ghosts";
 }
 
-/// With the library a convolution also packs its signal, copies what products take away, and adds what has no
-/// relation: six launches beside eight products. Own kernels are two launches, or one a level and direction.
+/// With the library, a convolution also packs its signal, copies operands, and adds the term without a
+/// relation: six launches beside eight products. Own kernels need two launches, or one per level and
+/// direction.
 TEST_P(SparseTrials, CountWhatStandsBesideProducts) {
   if (GetParam() != Backend::simulated) GTEST_SKIP() << "counts what a simulated device is given";
   const CsrBlock block = diffusion_fixture::random_block(40, 2);
@@ -175,7 +176,7 @@ TEST_P(SparseTrials, CountWhatStandsBesideProducts) {
   };
   constexpr Index times = 6;  // one that is not counted, five that are
   const Index paper = given({2, 4, 2, DiffusionVariant::paper});
-  // One step along the graph is a launch each way by either; terms take memory that it does not.
+  // One step along the graph is one launch each way for both; terms need memory that it does not.
   EXPECT_EQ(paper - given({2, 4, 0, DiffusionVariant::paper}), times * ((2 - 2) + (8 + 6 - 2)) + 1);
   EXPECT_EQ(paper - given({2, 4, 2, DiffusionVariant::powers}), times * 4) << "nothing is taken away";
   EXPECT_EQ(given({2, 4, 2, DiffusionVariant::legacy}) - paper, times * (6 - 2)) << "three levels";

@@ -10,7 +10,7 @@ namespace rossby::test {
 namespace {
 
 const std::vector<Shape> shapes{{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {1, 1, 1}, {7, 1, 1}, {5, 3, 2}, {13, 2, 7}};
-const Shape large{523, 7, 13};  // enough for several threads, and for sums over several blocks of rows
+const Shape large{523, 7, 13};  // enough for several threads and blocks of rows
 
 template <class T>
 double run(const Graph<T>& graph, Bank<T>& bank, Exec exec) {
@@ -131,7 +131,7 @@ TEST(Ops, FixedParametersAreSkippedAndOthersGetTheSameGradient) {
 }
 
 TEST(Ops, ARankWithoutRowsStillGoesThroughBackward) {
-  // Backward of an exchange is collective: a rank whose block of the table is empty may not drop out of it.
+  // Backward of an exchange is collective: a rank with an empty block of the table must take part.
   Parameter<double> table("factors", Placement::rows, {5, 0, 3});
   Tape<double> tape(Exec{});
   const std::vector<Index> times{1, 4};

@@ -19,7 +19,7 @@
 #include "tests/support/random_edges.hpp"
 
 // The relation layer on one rank: kernels against the reference, gradients of every kind of term, sampled
-// against whole. The same layer over ranks is held against one rank in tests/mpi.
+// against whole. tests/mpi compares the layer on several ranks with one rank.
 
 namespace rossby {
 namespace {
@@ -32,7 +32,7 @@ void fill_between(std::span<T> values, std::uint64_t seed, double low = -1, doub
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(random.uniform(i, low, high));
 }
 
-/// A bank with every kind of term, weights away from the clamp's kinks (some outside, some inside).
+/// A bank with every kind of term; weights lie away from the kinks of the clamp, some outside, some inside.
 template <class T>
 struct Everything {
   Index n;
@@ -97,7 +97,7 @@ struct Everything {
   std::vector<Parameter<T>*> parameters() { return {&m, &s, &u, &v, &dense, &z, &weight, &bias}; }
 };
 
-/// Loss Σ (layer − target)² of all steps of z as one slab, or as all samples.
+/// Loss Σ (layer − target)² over all steps of z, as one slab or as samples.
 template <class T>
 double layer_loss(Everything<T>& all, Tape<T>& tape, bool sampled, const std::vector<float>& target) {
   tape.reset();
@@ -172,7 +172,7 @@ TEST(RelateLayer, NoRowsIsFine) {
   }
 }
 
-/// Shapes at which the kernels are held against the reference.
+/// Shapes at which kernels are compared with the reference.
 struct Shape {
   Index n, cols, d, w;
 };
@@ -216,7 +216,7 @@ struct Problem {
   const T *z_elsewhere = nullptr, *delta_elsewhere = nullptr;
 };
 
-/// A copy whose last value is the last one of a page, with memory behind it that must not be touched.
+/// A copy that ends at the end of a page, so that reading past it faults.
 template <class T>
 class AtPageEnd {
  public:
@@ -277,7 +277,7 @@ struct SparseOutputs {
     const Shape& s = p.shape;
     Guarded<T> memory(static_cast<std::size_t>(relate_sparse_workspace(exec, p.sparse(), s.cols, s.w)));
     const std::span<T> workspace(memory.data(), memory.memory.size() - 2);
-    // Every third row is left to a second call, as boundary rows are.
+    // A second call computes every third row, like boundary rows.
     std::vector<LocalColumn> rows, others;
     for (Index i = 0; i < s.n; ++i) (i % 3 == 1 ? others : rows).push_back(static_cast<LocalColumn>(i));
     IdentityBlock<T> block;
@@ -347,7 +347,7 @@ TEST_P(RelateKernels, ANanWeightReachesItsRowOnEveryInstructionSet) {
   }
 }
 
-/// What is left of a row behind its registers has a way of its own for each width, and so have channels.
+/// The remainder of a row or of channels has code of its own for each width.
 template <class T>
 void check_columns(double tolerance) {
   struct Channels {
@@ -361,7 +361,7 @@ void check_columns(double tolerance) {
           SCOPED_TRACE(std::string(to_string(isa)) + ", " + std::to_string(cols) + " columns of " +
                        std::to_string(d) + " and " + std::to_string(w) + (identity ? ", with identity" : ""));
           const Problem<T> p(Shape{11, cols, d, w});
-          ASSERT_NE(p.block.entries() % 8, 0);  // some are left when eight are taken at once
+          ASSERT_NE(p.block.entries() % 8, 0);  // a remainder after groups of eight
           const SparseOutputs<T> truth(p, {Backend::reference, 1, isa}, identity);
           SparseOutputs<T>(p, {Backend::cpu, 1, isa}, identity).expect_near(truth, tolerance);
         }
@@ -388,7 +388,7 @@ TEST(RelateColumns, MemoryBehindTheLastRowIsNotRead) {
       }
 }
 
-/// Lanes behind a row's end belong to the next row: one that is not a number stays where it is.
+/// Vector lanes past a row's end belong to the next row: a NaN there must not spread.
 TEST(RelateColumns, ANanNodeReachesItsNeighboursAlone) {
   for (const Shape& shape :
        {Shape{13, 1, 1, 1}, Shape{13, 3, 1, 1}, Shape{13, 5, 1, 1}, Shape{13, 7, 1, 1}, Shape{13, 9, 1, 1},

@@ -14,7 +14,8 @@ namespace {
 
 using test::nan;
 
-/// Nodes that share a signal more or less, some values missing, node 2 constant, node 3 never observed.
+/// Nodes that share a signal to different degrees; some values missing, node 2 constant, node 3 never
+/// observed.
 std::vector<float> field(Index steps, Index nodes, double missing, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
@@ -33,7 +34,7 @@ std::vector<float> field(Index steps, Index nodes, double missing, unsigned seed
   return x;
 }
 
-/// Pearson's r as it is defined; 0 where it is not.
+/// Pearson's r by definition; 0 if it is undefined.
 double pearson(const std::vector<float>& x, Index steps, Index nodes, Index i, Index j, Index overlap) {
   std::vector<std::pair<double, double>> both;
   for (Index t = 0; t < steps; ++t) {
@@ -109,7 +110,7 @@ TEST(Correlation, ConstantNodesAreCorrelatedWithNone) {
   EXPECT_TRUE(correlation_graph(x, 50, 4, {0, 0.01, 2}).empty());
   EXPECT_TRUE(correlation_graph({}, 0, 4, {}).empty());
   EXPECT_TRUE(correlation_graph({}, 10, 0, {}).empty());
-  // Constant on the common steps alone.
+  // Constant on the common steps only.
   std::vector<float> y;
   for (Index t = 0; t < 40; ++t)
     y.insert(y.end(), {t < 20 ? 5.3F : static_cast<float>(t), t < 20 ? static_cast<float>(t) : nan});

@@ -41,7 +41,7 @@ Series noisy(Index steps, Index rows, Index features = 1) {
   return series;
 }
 
-/// The anomalies of a series whose first steps are for training.
+/// Anomalies of a series whose first steps are the training part.
 struct Fitted {
   AnomalyMap map;
   Series anomalies;
@@ -94,7 +94,7 @@ TEST(Cycle, MeansOfTheSameHourWithoutTheOwnDay) {
 }
 
 TEST(Cycle, ADayTypeHasItsOwnMeansAndWithoutValuesThoseOfTheHour) {
-  // Monday to Saturday: a Sunday is a day at the weekend; no training value of a second weekend.
+  // Monday to Saturday. A Sunday counts as weekend; training has no value of a second weekend.
   const Index steps = 7 * day, training = 6 * day;
   Series series(steps, 1, 1);
   for (Index t = 0; t < steps; ++t)
@@ -106,13 +106,13 @@ TEST(Cycle, ADayTypeHasItsOwnMeansAndWithoutValuesThoseOfTheHour) {
     EXPECT_NEAR(fitted.map.base(6 * day + h, 0), 50 + hour, 1e-5) << "Sunday is as Saturday";
     // Monday without itself: four weekdays.
     EXPECT_NEAR(fitted.anomalies.at(h, 0, 0), 10 - 12.5, 1e-4);
-    // Saturday without itself is the hour's mean of the other days, nothing else is left.
+    // Saturday without itself: only the mean of this hour on other days is left.
     EXPECT_NEAR(fitted.anomalies.at(5 * day + h, 0, 0), 50 - 12, 1e-4);
   }
 }
 
 TEST(Cycle, ShrinksTowardsTheCoarserOneByTheNumberOfValues) {
-  // Two weeks; strengths as pooled ratios of variances, one for all nodes.
+  // Two weeks; strengths are pooled ratios of variances, one for all nodes.
   const Index steps = 15 * day, training = 14 * day;
   const Series series = noisy(steps, 3);
   const auto base = [&](double shrink) {
@@ -127,7 +127,7 @@ TEST(Cycle, ShrinksTowardsTheCoarserOneByTheNumberOfValues) {
   EXPECT_NEAR(base(0), own, 1e-5) << "two Mondays";
   double mean = 0;
   for (Index t = 0; t < training; ++t) mean += series.at(t, 1, 0) / training;
-  // Noise has no cycle at all: the more it is shrunk the closer to the mean of the node.
+  // Noise has no cycle: more shrinkage brings it closer to the mean of the node.
   EXPECT_LT(std::abs(base(1) - mean), std::abs(own - mean));
   EXPECT_LT(std::abs(base(1e6) - mean), 0.6);
 }
@@ -161,14 +161,14 @@ TEST(Cycle, MonthsOfYearsAndTheirHarmonics) {
     const double others = 7 + wave(3, 3) + (t == 27 ? 0 : t < training ? 1.25 : 1);
     EXPECT_NEAR(month.anomalies.at(t, 0, 0), series.at(t, 0, 0) - others, 1e-4) << t;
   }
-  // Nodes of opposite seasons are not pulled to their mean: what sets them apart is no noise.
+  // Nodes with opposite seasons are not pulled to their mean: the difference is not noise.
   const Fitted harmonic = fit(series, axis, spec_of(CycleKind::day_of_year, 1), training);
   for (const Index t : {training + 0, training + 6})
     for (Index i = 0; i < 2; ++i) EXPECT_NEAR(harmonic.anomalies.at(t, i, 0), -1, 0.35) << t << " " << i;
 }
 
 TEST(Cycle, HarmonicsOfSparseNodesDoNotBlowUp) {
-  // Of one node a month of two years is known: what it says of the rest of the year is that of the others.
+  // One node has one month in two years; for the rest of the year it takes the cycle of the others.
   const Index steps = 3 * 365, training = 2 * 365;
   const TimeAxis axis = TimeAxis::regular(steps, "days since 2001-01-01", 0, 1);
   Series series = noisy(steps, 5);
@@ -202,7 +202,7 @@ TEST(Cycle, ANodeWithoutValuesHasTheCycleOfAll) {
 }
 
 TEST(Cycle, TrendsGoOnAndAreNoSeason) {
-  const Index steps = 60, training = 42;  // a season half seen does not bend the trend
+  const Index steps = 60, training = 42;  // half a season must not bend the trend
   const TimeAxis axis = TimeAxis::monthly(steps, "1990-01");
   Series series(steps, 1, 1);
   for (Index t = 0; t < steps; ++t)
@@ -217,7 +217,7 @@ TEST(Cycle, TrendsGoOnAndAreNoSeason) {
   map.extend(axis, 12);
   const double year = map.base(59 + 12, 0) - map.base(59, 0);
   EXPECT_NEAR(year, 0.5 * 365 / 30, 1e-2);
-  // A counter of steps has trends, and no cycle.
+  // A counter of steps has trends, but no cycle.
   AnomalySpec trend;
   trend.trend = true;
   Series line(10, 1, 1);
@@ -239,7 +239,7 @@ TEST(Cycle, TransformsComeFirstAndGoBack) {
       EXPECT_NEAR(fitted.map.to_observation(fitted.anomalies.at(t, 0, 0), t, 0), series.at(t, 0, 0), 1e-4);
     }
     EXPECT_EQ(fitted.map.to_observation(fitted.anomalies.at(training, 0, 0), training, 0), 0) << name;
-    // The mean of what lies symmetrically about a median: compared with ten thousand draws.
+    // The mean of values symmetric about a median, compared with ten thousand draws.
     const Random random(1, name);
     double mean = 0;
     const double z = 1.5, deviation = 0.3;

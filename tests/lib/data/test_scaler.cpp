@@ -21,7 +21,7 @@ Series noisy_values(Index steps, Index rows, Index features) {
   return series;
 }
 
-/// Adds what another rank would have contributed.
+/// Adds the contribution of another rank.
 class SecondRank final : public Reducer {
  public:
   explicit SecondRank(std::vector<std::vector<double>> others) : others_(std::move(others)) {}
@@ -105,7 +105,7 @@ TEST(Scaler, PerNodeTrainingStepsOnly) {
 TEST(Scaler, ConstantAndNeverObservedNodes) {
   Series series(4, 3, 1);
   for (Index t = 0; t < 4; ++t) {
-    series.at(t, 0, 0) = 0.1f;  // not a binary fraction: its mean carries rounding
+    series.at(t, 0, 0) = 0.1f;  // not a binary fraction: its mean is rounded
     series.at(t, 1, 0) = nan;
     series.at(t, 2, 0) = static_cast<float>(t);
   }
@@ -114,7 +114,8 @@ TEST(Scaler, ConstantAndNeverObservedNodes) {
   for (const ScaleBy level : {ScaleBy::node, ScaleBy::global}) {
     const Scaler scaler = Scaler::fit(series, split, {level, ScaleBy::node, 1}, reducer);
     EXPECT_NEAR(scaler.center()[1], (0.3 + 0 + 1 + 2) / 6, 1e-7) << "the mean of all nodes";
-    // The others are off by 0, 0, 0, 1, 0, 1 about their own centers, by 0.45 and so on about that of all.
+    // The others differ by 0, 0, 0, 1, 0, 1 from their own centers, and by 0.45 and so on from the common
+    // one.
     const double offs =
         level == ScaleBy::node ? 2 : 3 * 0.45 * 0.45 + 0.55 * 0.55 + 0.45 * 0.45 + 1.45 * 1.45;
     EXPECT_NEAR(scaler.spread()[1], std::sqrt(offs / 6), 1e-6);

@@ -104,7 +104,7 @@ TEST(Split, ForwardFoldsTrainOnThePastAlone) {
 
 TEST(Split, NoPairCrossesABreakOfTheTimeAxis) {
   Split split = make_split(20, {.train = "12"});
-  split.breaks = {3, 8};  // gaps behind steps 3 and 8
+  split.breaks = {3, 8};  // gaps after steps 3 and 8
   EXPECT_EQ(split.training_steps(), range(0, 12));
   EXPECT_EQ(split.training_pairs(), (std::vector<Index>{1, 2, 3, 5, 6, 7, 8, 10, 11}));
   EXPECT_EQ(split.training_pairs(2), (std::vector<Index>{2, 3, 6, 7, 8, 11}));
@@ -117,7 +117,7 @@ TEST(Split, FoldInTheMiddleLeavesAGap) {
   const Split split = make_split(399, {.train = "200", .folds = 5, .fold = 2});
   EXPECT_EQ(split.validation, (StepRange{80, 120}));
   EXPECT_EQ(split.origins(Role::validation, 5), range(79, 115));
-  EXPECT_EQ(split.training_pairs().size(), 79u + 79u);  // not 159: the pair across the gap is none
+  EXPECT_EQ(split.training_pairs().size(), 79u + 79u);  // not 159: no pair crosses the gap
   EXPECT_EQ(split.train, (StepRange{0, 200}));
   const Split first = make_split(399, {.train = "200", .folds = 5, .fold = 0});
   EXPECT_EQ(first.origins(Role::validation, 5).front(), 0);

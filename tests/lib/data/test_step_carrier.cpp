@@ -8,7 +8,7 @@
 #include "rossby/kernels/steps.hpp"
 #include "tests/support/test_device.hpp"
 
-// Steps that go to a device a batch ahead of their kernels, in every order in which its queues may run.
+// Steps go to a device one batch ahead of their kernels, for every order of its queues.
 
 namespace rossby::test {
 namespace {
@@ -17,7 +17,7 @@ using Queue = DeviceDriver::Queue;
 
 constexpr Index width = 5;
 
-/// Steps of a batch: other ones, and other many, each time.
+/// Steps of a batch; their values and number differ from batch to batch.
 std::vector<Index> steps_of(Index batch) {
   std::vector<Index> steps;
   for (Index k = 0; k < 3 + batch * 5 % 7; ++k) steps.push_back(batch * 3 + 2 * k);
@@ -26,7 +26,7 @@ std::vector<Index> steps_of(Index batch) {
 
 class Carried : public ::testing::TestWithParam<Backend> {
  protected:
-  /// What kernels read in some batches; null pointers are -1.
+  /// Values that kernels read in some batches; -1 for null pointers.
   std::vector<std::vector<float>> read(Device& device, Index batches, bool ahead) {
     const Exec exec{GetParam(), 1, widest_isa(), &device};
     std::vector<float> series(1000 * width);
@@ -34,7 +34,7 @@ class Carried : public ::testing::TestWithParam<Backend> {
     StepCarrier carrier(device, width);
     std::vector<Buffer<float>> outs;
     const auto bring = [&](Index batch) {
-      std::vector<float> moving = series;  // gone when it has been brought
+      std::vector<float> moving = series;  // destroyed after the copy
       carrier.bring(steps_of(batch), [&](Index step) { return moving.data() + step * width; });
     };
     std::vector<std::vector<float>> values;
@@ -89,7 +89,7 @@ TEST_P(Carried, AreThereWhenTheirKernelsRead) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-/// The next batch's copies are enqueued before the host waits for anything but those of two batches ago.
+/// The next batch's copies are enqueued before the host waits, except for copies of two batches ago.
 TEST_P(Carried, TravelBesideTheKernels) {
   if (GetParam() != Backend::simulated) GTEST_SKIP() << "looks into a simulated device";
   Device device(std::make_unique<SimulatedDriver>());
@@ -98,7 +98,7 @@ TEST_P(Carried, TravelBesideTheKernels) {
   const std::vector<Index> steps{1, 2, 3};
   const auto bring = [&] { carrier.bring(steps, [&](Index step) { return series.data() + step * width; }); };
   const auto& driver = static_cast<const SimulatedDriver&>(device.driver());
-  for (int batch = 0; batch < 3; ++batch) {  // memory is taken
+  for (int batch = 0; batch < 3; ++batch) {  // allocates memory
     bring();
     carrier.turn();
   }

@@ -8,8 +8,8 @@
 #include "rossby/exchange/traced.hpp"
 #include "tests/support/values.hpp"
 
-// In what order epochs take windows, which of them a time group and a micro-batch take, which steps that
-// needs.
+// The order of windows in epochs, the windows of each time group and micro-batch, and the steps that they
+// need.
 
 namespace rossby {
 namespace {
@@ -22,7 +22,7 @@ std::vector<double> counts(Index steps) {
   return observed;
 }
 
-/// Windows of 4 + 3 steps, 12 a batch.
+/// Windows of 4 + 3 steps, 12 per batch.
 WindowOptions twelve(WindowSampling sampling, int groups, Index blocks) {
   return {.shape = {4, 3},
           .batch = 12,
@@ -33,7 +33,7 @@ WindowOptions twelve(WindowSampling sampling, int groups, Index blocks) {
           .blocks = blocks};
 }
 
-/// The windows of batch `index`, group by group, and the counts that each group is told.
+/// The windows of batch `index` by group, and the counts that each group receives.
 std::vector<std::vector<Index>> batches_of(const WindowPlan& plan, Index index,
                                            const std::vector<double>& observed) {
   std::vector<std::vector<Index>> starts;
@@ -100,8 +100,8 @@ std::vector<Index> steps_of(const std::vector<Index>& starts, const WindowShape&
   return {steps.begin(), steps.end()};
 }
 
-// The first window of a share brings its whole length, each further one `stride` steps: the halo is the
-// length less a stride, inputs + outputs - 1 where windows begin at every step.
+// The first window of a share brings its whole length, each further window `stride` steps. The halo is the
+// length less a stride: inputs + outputs - 1 if windows begin at every step.
 TEST(WindowPlan, AGroupHoldsItsShareAndTheHaloAndNoMore) {
   for (const WindowShape shape : {WindowShape{4, 3}, {12, 12}, {1, 1}, {1, 6}, {6, 1}})
     for (const Index stride : {1, 2, 3, 9})
@@ -184,7 +184,7 @@ TEST(WindowPlan, AGroupHoldsTheBlocksThatItIsDealtAndTheirHalosAndNoMore) {
         }
 }
 
-// What a store that brings nothing tells its exchange is what one that does tells it.
+// A store that brings nothing asks its exchange for the same steps as one that does.
 TEST(StepStore, IdleAsksForTheSameSteps) {
   for (const WindowSampling sampling : {WindowSampling::global, WindowSampling::blocked})
     for (int group = 0; group < 3; ++group) {
@@ -295,7 +295,7 @@ TEST(WindowPlan, TheWindowsOfAStepDoNotDependOnTheGroupsButWithLocalSampling) {
   }
 }
 
-/// How many windows of a batch each group has in each micro-batch, and which all groups have together.
+/// Windows of each group in each micro-batch, and of all groups together.
 struct Dealt {
   std::vector<std::vector<Index>> sizes;
   std::vector<std::set<Index>> micro_batches;
@@ -325,7 +325,7 @@ Index spread(const std::vector<Index>& counts) {
   return *std::max_element(counts.begin(), counts.end()) - *std::min_element(counts.begin(), counts.end());
 }
 
-// Of a batch that all lanes have windows enough for.
+// For a batch with enough windows in all lanes.
 TEST(WindowPlan, AMicroBatchHasAsManyWindowsOfOneGroupAsOfAnother) {
   for (const WindowSampling sampling :
        {WindowSampling::local, WindowSampling::global, WindowSampling::blocked})

@@ -9,7 +9,7 @@
 #include "rossby/exchange/step_exchange.hpp"
 #include "tests/support/values.hpp"
 
-// Windows as numbers: which ones there are, and what is read through them.
+// Windows as numbers: which windows exist, and the values read through them.
 
 namespace rossby {
 namespace {
@@ -32,7 +32,7 @@ TEST(Windows, OfTheTrainingPartLieInIt) {
 }
 
 TEST(Windows, CrossNeitherBreaksNorHeldOutFolds) {
-  // Steps 0-4 and 5-11 are joined: a window may end at 4 or begin at 5.
+  // The join lies between steps 4 and 5: a window may end at 4 or begin at 5.
   const std::vector<Index> breaks{4};
   EXPECT_EQ(training_windows(split_of(20, "12"), {2, 2}, 1, breaks), (std::vector<Index>{0, 1, 5, 6, 7, 8}));
   const Split held = split_of(20, "12", "0", 3, 1);  // steps 4-7 are held out
@@ -186,7 +186,7 @@ TEST(SeriesReader, ReadsFurtherInputsBehindTheTimes) {
   constexpr Index rows = 3, m = 2, past = 1, known = 2, fixed = 2, steps = 5;
   StepStore store(steps, rows, m, {range(0, steps)}, alone, false, past + known);
   ASSERT_EQ(store.width(), rows * (m + past + known));
-  // Values tell what they are: 1000 · kind + 100 · step + 10 · row + channel.
+  // Values encode their place: 1000 · kind + 100 · step + 10 · row + channel.
   float* to = store.values().data();
   for (Index t = 0; t < steps; ++t)
     for (const auto& [kind, channels] : {std::pair<int, Index>{1, m}, {2, past}, {3, known}})

@@ -15,10 +15,10 @@
 #include "rossby/relation/row_partition.hpp"
 #include "tests/support/shuffled_rows.hpp"
 
-// What every exchange must do, written once: for one rank, pretended ranks in one process, and real ranks.
+// Requirements of every exchange, for one rank, pretended ranks in one process, and real ranks.
 namespace rossby::test {
 
-/// The parts that this process plays: all of them in a dry run, one under MPI.
+/// The parts that this process plays: all in a dry run, one under MPI.
 struct Players {
   std::vector<int> parts;
   std::vector<Exchange*> exchanges;
@@ -52,7 +52,7 @@ inline std::vector<Case> awkward_partitions(int parts) {
   return cases;
 }
 
-/// A random third of the positions owned elsewhere; every fifth part needs none.
+/// A random third of the positions owned elsewhere; every fifth part needs no ghosts.
 inline GhostList some_ghosts(const RowPartition& partition, int part) {
   GhostList ghosts;
   if (part % 5 == 4) return ghosts;
@@ -70,13 +70,14 @@ inline GhostList all_positions(const RowPartition& partition) {
   return ghosts;
 }
 
-/// A small whole number: sums of them are exact in float, so adjoint tests may ask for equality.
+/// A small whole number: sums are exact in float, so adjoint tests may require equality.
 inline double whole(std::uint64_t key, Index row, Index b, Index c) {
   const auto counter = static_cast<std::uint64_t>((row * 64 + b) * 64 + c);
   return static_cast<double>(Random(key, "values").bits(counter) % 17) - 8;
 }
 
-/// Node data of one part in memory of its own, packed or as Z (cols, rows + 2, channels) is, between guards.
+/// Node data of one part in memory of its own, packed or strided like Z (cols, rows + 2, channels), between
+/// guards.
 template <class T>
 struct Data {
   std::vector<T> memory;
@@ -111,7 +112,7 @@ inline Index global_of(const RowPartition& partition, int part, Index local) {
   return global_of(partition, Position{partition.begin(part) + local});
 }
 
-/// ghost(g) = the owner's row, bit for bit, and nothing else is written.
+/// ghost(g) equals the owner's row to the bit, and nothing else is written.
 template <class T>
 void check_gather(const Players& players, const RowPartition& partition, Index cols, Index channels,
                   bool strided) {
@@ -138,7 +139,7 @@ void check_gather(const Players& players, const RowPartition& partition, Index c
   }
 }
 
-/// ⟨G x, y⟩ = ⟨x, Gᵀ y⟩ exactly, in whole numbers; the scatter adds to what is there and writes only owned
+/// ⟨G x, y⟩ = ⟨x, Gᵀ y⟩ exactly, in whole numbers. The scatter adds to existing values and writes only owned
 /// rows.
 template <class T>
 void check_adjoint(const Players& players, const RowPartition& partition, Index cols, Index channels,
@@ -177,7 +178,7 @@ void check_adjoint(const Players& players, const RowPartition& partition, Index 
   EXPECT_EQ(players.sum(left), players.sum(right));
 }
 
-/// Sums of random reals by scatter_add onto random reals: the bits of all owned rows of all parts played.
+/// Adds random reals to random reals by scatter_add; returns the bits of all owned rows of all parts played.
 template <class T>
 std::vector<T> scatter_bits(const Players& players, const RowPartition& partition, Index cols,
                             Index channels) {
@@ -200,7 +201,7 @@ std::vector<T> scatter_bits(const Players& players, const RowPartition& partitio
   return bits;
 }
 
-/// Everything above, for widths that come in turn, both scalars, packed and strided.
+/// All checks above, for alternating widths, both scalars, packed and strided.
 inline void check_exchange(const Players& players, const RowPartition& partition) {
   for (const auto& [cols, channels] :
        std::vector<std::pair<Index, Index>>{{1, 1}, {1, 7}, {3, 5}, {4, 16}, {0, 3}, {1, 7}})

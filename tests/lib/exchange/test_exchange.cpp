@@ -105,7 +105,7 @@ TEST(DryRunCounts, AreThoseOfTheRowsThatTravel) {
   EXPECT_EQ(dense.exchange(2).scatter_cost(10), (Traffic{2, 40}));
 }
 
-/// Five rows over two parts, part 0 needing row 4.
+/// Five rows over two parts; part 0 needs row 4.
 struct TwoParts {
   RowPartition partition = RowPartition::blocks(5, 2);
   DryRunWorld world{partition, {{Position{4}}, {}}};
@@ -150,7 +150,7 @@ TEST(DryRunOrder, ARankMayGoOnWhileOthersHaveNotEnded) {
   t.begin_0();
   t.begin_1();
   t.world.exchange(1).gather_end();
-  t.b[1] = 50;  // its own again after its end
+  t.b[1] = 50;  // its own again after `end`
   t.begin_1();
   t.world.exchange(0).gather_end();
   EXPECT_EQ(t.ghost[0], 5);

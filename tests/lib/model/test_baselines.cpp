@@ -35,8 +35,8 @@ Forecasts run(Baseline& baseline, const Series& series, const Split& split, std:
   return result;
 }
 
-/// Correlated, autocorrelated noise about means that differ by node and feature; some values missing, node 3
-/// never seen.
+/// Correlated, autocorrelated noise about means that differ by node and feature; some values are missing,
+/// node 3 is never observed.
 Series noisy(Index steps, Index rows, Index features, double missing) {
   Series series(steps, rows, features);
   const Random random(5, "test");
@@ -88,7 +88,7 @@ TEST(Baselines, LinearModelsForecastARotationExactly) {
   OneRankReducer reducer;
   const auto lim = make_linear_inverse_model({.lim_modes = 2});
   EXPECT_LT(largest_error(run(*lim, series, split, origins, 8, reducer), series, origins, 8), 1e-4);
-  const auto many = make_linear_inverse_model({.lim_modes = 20});  // the data has two patterns only
+  const auto many = make_linear_inverse_model({.lim_modes = 20});  // the data has only two patterns
   EXPECT_LT(largest_error(run(*many, series, split, origins, 8, reducer), series, origins, 8), 1e-3);
   const auto var = make_ridge_var({.ridge = 1e-7});
   EXPECT_LT(largest_error(run(*var, series, split, origins, 8, reducer), series, origins, 8), 1e-3);
@@ -96,11 +96,11 @@ TEST(Baselines, LinearModelsForecastARotationExactly) {
   EXPECT_GT(largest_error(run(*persistence, series, split, origins, 8, reducer), series, origins, 8), 0.5);
 }
 
-/// As many modes as training steps leave residuals of rounding alone, which have no persistence.
+/// With as many modes as training steps, residuals are pure rounding, which has no persistence.
 TEST(Baselines, RoundingHasNoPart) {
   constexpr Index rows = 41, horizons = 3;
   const Series series = noisy(40, rows, 1, 0);
-  Series turned(40, rows, 1);  // sums over nodes are rounded in another way
+  Series turned(40, rows, 1);  // rounds sums over nodes differently
   for (Index t = 0; t < 40; ++t)
     for (Index i = 0; i < rows; ++i) turned.at(t, i, 0) = series.at(t, rows - 1 - i, 0);
   OneRankReducer reducer;
@@ -121,7 +121,7 @@ TEST(Baselines, RoundingHasNoPart) {
 }
 
 TEST(Baselines, PairsAcrossAGapAreNotFitted) {
-  // The wave jumps by five steps in the fold that is held out: a pair across it would spoil the fit.
+  // The wave jumps by five steps in the held-out fold: a pair across it would spoil the fit.
   Series series = waves(150, 11);
   const Series later = waves(160, 11);
   const Split split = make_split(150, {.train = "96", .folds = 4, .fold = 1});
@@ -150,7 +150,7 @@ TEST(Baselines, PairsAcrossABreakOfTheTimeAxisAreNotFitted) {
   EXPECT_LT(error(make_linear_inverse_model({.lim_modes = 2}), split), 1e-4);
   EXPECT_LT(error(make_ridge_var({.ridge = 1e-7}), split), 1e-3);
   EXPECT_GT(error(make_linear_inverse_model({.lim_modes = 2}), counted), 1e-2) << "steps alone tell no gap";
-  // A node that is what it was at the step before, but across the gap.
+  // A node that repeats its last value, except across the gap.
   Series still(40, 1, 1);
   for (Index t = 0; t < 40; ++t) still.at(t, 0, 0) = t < 15 ? 1 : -1;
   Split two = make_split(40, {.train = "30"});
@@ -282,7 +282,7 @@ TEST(Baselines, SingularRidgeIsTheUsersError) {
 }
 
 TEST(TimeOfWeek, IsTheMeanOfTheSameHourOfTheSameWeekday) {
-  // Twelve days of six-hourly steps from a Monday; the last two are test days whose weekdays were seen once.
+  // Twelve days of six-hourly steps from a Monday; the weekdays of the last two test days were seen once.
   const Index steps = 48;
   const TimeAxis axis = TimeAxis::regular(steps, "hours since 2001-01-01", 0, 6);
   Series series(steps, 2, 1);
@@ -302,7 +302,7 @@ TEST(TimeOfWeek, IsTheMeanOfTheSameHourOfTheSameWeekday) {
         EXPECT_FLOAT_EQ(*x.at(i, o), static_cast<float>(100 * i + step - 28)) << "a week before";
       }
   });
-  // Only the first three days to learn from: Thursday falls back on the same hour of any day.
+  // Training has only the first three days: Thursday falls back on the same hour of any day.
   const Split early = make_split(steps, {.train = "12", .validation = "0", .test = "rest"});
   baseline->fit(series, early, reducer);
   const std::vector<Index> third{11};
@@ -314,7 +314,7 @@ TEST(TimeOfWeek, IsTheMeanOfTheSameHourOfTheSameWeekday) {
 }
 
 TEST(AnnualCycle, IsTheMeanOfTheSameMonth) {
-  // Three years and a half from November; one node misses all Marches that it is trained on.
+  // Three and a half years from November; one node misses every March of training.
   const Index steps = 42;
   Series series(steps, 2, 1);
   double sum = 0, count = 0;

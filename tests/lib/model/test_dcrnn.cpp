@@ -11,8 +11,7 @@
 #include "tests/support/random_edges.hpp"
 #include "tests/support/test_device.hpp"
 
-// A DCRNN on a device gives what the host gives, in few launches. Over ranks:
-// tests/mpi/test_dcrnn_golden.cpp.
+// A DCRNN on a device gives the host's results in few launches. Over ranks: tests/mpi/test_dcrnn_golden.cpp.
 
 namespace rossby::test {
 namespace {
@@ -35,7 +34,7 @@ class DeviceWindows final : public WindowSource<double> {
     std::vector<double> values(static_cast<std::size_t>(x.value.size()));
     for (std::size_t k = 0; k < values.size(); ++k) values[k] = NoiseWindows::value(t, static_cast<Index>(k));
     tape.exec().device->upload(x.value.data, std::span<const double>(values));
-    tape.exec().device->wait();  // before the values go
+    tape.exec().device->wait();  // before the values are freed
     return x;
   }
 
@@ -45,10 +44,10 @@ class DeviceWindows final : public WindowSource<double> {
 
 struct Outcome {
   std::vector<double> outputs, gradients;
-  Index given = 0;  // to a simulated device, of a second step
+  Index given = 0;  // calls of a second step on a simulated device
 };
 
-/// A forward and a backward from gradients of a half. `device` null: on the host.
+/// Forward, and backward from gradients of 0.5. `device` null: on the host.
 Outcome step(Index rows, Recompute recompute, Device* device) {
   const Exec exec{device ? Backend::simulated : Backend::cpu, 1, widest_isa(), device};
   const CsrBlock block =
@@ -79,7 +78,7 @@ Outcome step(Index rows, Recompute recompute, Device* device) {
   const DeviceWindows source(rows);
   const std::vector<double> half(static_cast<std::size_t>(rows * windows), 0.5);
   Outcome out;
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the first one takes memory
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the first one allocates
     tape.reset();
     std::vector<Var<double>> y(outputs);
     const auto given = [&] {
@@ -95,7 +94,7 @@ Outcome step(Index rows, Recompute recompute, Device* device) {
         std::copy(half.begin(), half.end(), each.gradient.data);
     }
     tape.backward();
-    // What this test itself brings: inputs and the outputs' gradients.
+    // Operations of this test itself: inputs and the outputs' gradients.
     out.given = given() - before - inputs - outputs;
     out.outputs.clear();
     for (const Var<double>& each : y) on_host(out.outputs, each.value.data, each.value.size());
@@ -121,18 +120,18 @@ TEST(DcrnnOnDevices, GivesWhatTheHostGives) {
   }
 }
 
-/// Two layers, 12 + 12 steps, two supports of two orders: whatever the sizes, but that a diffusion is one
-/// launch where shared memory holds a column.
+/// Two layers, 12 + 12 steps, two supports of two orders. The count does not depend on sizes, except that a
+/// diffusion is one launch if shared memory holds a column.
 TEST(DcrnnOnDevices, StepIsOfFewOperations) {
   const auto given = [](Index rows) {
     Device device(simulated_driver());
     return step(rows, Recompute::none, &device).given;
   };
   const Index at_once = given(nodes);
-  EXPECT_LE(at_once, 1106 - 48);  // a bias each cell and step is added by its gates
+  EXPECT_LE(at_once, 1106 - 48);  // gates add one bias per cell and step
   EXPECT_GT(at_once, 500);
-  // One launch less for every diffusion forward, and backward but of the encoder's inputs, the decoder's
-  // first one and states of zeros.
+  // One launch less per diffusion forward. Backward too, except for inputs of the encoder, the first input of
+  // the decoder, and zero states.
   EXPECT_EQ(given(513) - given(512), 2 * 3 * 48 - 12 - 1 - 2);
 }
 
@@ -181,7 +180,7 @@ class KnownNoise final : public WindowSource<double> {
   }
 };
 
-// The weight of what is known is a part of the paper's matrix, whose signal is [x, known].
+// The weight of known inputs is a part of the paper's matrix, whose signal is [x, known].
 TEST(Dcrnn, WhatIsKnownAheadIsMoreOfTheDecodersSignal) {
   Knowing apart(1, 2, Recompute::none), joined(3, 0, Recompute::none);
   const Parameter<double>&x_weight = apart.parameter("decoder0_input_weight"),
@@ -218,7 +217,7 @@ TEST(Dcrnn, GradientsOfWhatIsKnownAheadAreThoseOfDifferences) {
     const KnownNoise source;
     Tape<double> tape{Exec{}};
     std::vector<Var<double>> y(2);
-    const auto sum = [&] {  // of outputs, weighted
+    const auto sum = [&] {  // weighted sum of outputs
       double total = 0;
       tape.reset();
       of.model.predict(tape, source, y);

@@ -1,4 +1,4 @@
-// Direct regressions of anomalies: what they find, what they may not see, ranks.
+// Direct regressions of anomalies: their skill, the values they must not use, and several ranks.
 #include <cmath>
 #include <numbers>
 
@@ -27,8 +27,8 @@ TimeAxis axis() {
   return TimeAxis::regular(steps, "hours since 2001-01-01", 0, 1);
 }
 
-/// A daily cycle of each node, and AR(2) anomalies with noise of variance 1; node 5 follows node 1 two steps
-/// later, node 6 is never seen, some values are missing.
+/// A daily cycle of each node, and AR(2) anomalies with noise of variance 1. Node 5 follows node 1 two steps
+/// later, node 6 is never observed, and some values are missing.
 Series waves(Index features = 1) {
   Series series(steps, nodes, features);
   const Random random(9, "waves");
@@ -106,13 +106,13 @@ TEST(DirectLinear, FindsCyclesLagsAndOtherNodes) {
                            of_cycle = run(*cycle, series, parts(), origins, reducer),
                            of_ar1 = run(*ar1, series, parts(), origins, reducer);
   EXPECT_NE(ar->remark().find("about the cycle time_of_day"), std::string::npos) << ar->remark();
-  // Innovations have a standard deviation of 1, the anomalies of 2.3 or so.
+  // Innovations have a standard deviation of 1, anomalies of about 2.3.
   for (const Index node : {0, 1, 2, 3, 4}) {
     EXPECT_LT(error(of_ar, series, origins, node, 1), 1.35) << node;
     EXPECT_LT(error(of_ar, series, origins, node, 1), 0.7 * error(of_ar1, series, origins, node, 1)) << node;
     EXPECT_LT(error(of_cycle, series, origins, node, 1), 3) << node;
   }
-  // What comes is seen at node 1 two steps before: noise of missing values alone is left.
+  // Node 1 shows the value two steps before: only noise from missing values is left.
   EXPECT_GT(error(of_ar, series, origins, 5, 2), 1.2);
   EXPECT_LT(error(of_ridge, series, origins, 5, 2), 0.75);
   for (const auto& forecasts : {of_ar, of_ridge, of_cycle})
@@ -134,7 +134,7 @@ TEST(DirectLinear, SeesNoValueBehindAnOriginAndNoneOfTheTestPart) {
   }
 }
 
-/// Knows which rank it is of, and solves nothing.
+/// Knows its rank, and solves nothing.
 class Places final : public SpdSolver {
  public:
   Places(Index before, Index ranks) : before_(before), ranks_(ranks) {}
@@ -182,8 +182,7 @@ TEST(DirectLinear, BothFormsOfTheCrossRegressionAgree) {
   const std::vector<Index> origins = {420, 500}, begin = {0, 3, nodes};
   std::vector<Index> training;
   for (Index t = 2; t < 300; ++t) training.push_back(t);
-  // What is left of each target: here the node's next anomaly. (origins, rows) by a ridge relative to the
-  // trace.
+  // Target: the node's next anomaly. Returns (origins, rows) by a ridge relative to the trace.
   const auto forecasts = [&](const AnomalySeries& anomalies, Reducer& reducer) {
     const CrossRegression cross(anomalies, training, 0, 2, false, nullptr, reducer);
     const Index rows = anomalies.full.rows;
@@ -228,8 +227,8 @@ TEST(DirectLinear, BothFormsOfTheCrossRegressionAgree) {
   EXPECT_GT(std::abs(primal[0]), 1e-3);
 }
 
-/// Two patterns of all nodes with noise of deviation 0.2; half of the values are missing, those of node 6
-/// always.
+/// Two patterns of all nodes with noise of deviation 0.2. Half of the values are missing; node 6 is never
+/// observed.
 Series patterns(bool complete) {
   Series series(steps, nodes, 2);
   const Random random(3, "patterns");
@@ -264,7 +263,7 @@ TEST(DirectLinear, FillsMissingAnomaliesFromOtherNodes) {
       left += std::pow(static_cast<double>(filled) / scale - expected, 2);
       all += expected * expected;
     }
-  // Three other nodes are seen in the mean, often both patterns.
+  // Three other nodes are observed on average, often enough for both patterns.
   EXPECT_LT(left, 0.35 * all);
   for (Index t = 0; t < steps; ++t) EXPECT_EQ(whole.filled_full.at(t, 6, 0), 0) << "never seen";
 
@@ -337,7 +336,7 @@ TEST(DirectLinear, LagsDoNotReachOverGaps) {
   const OwnRegression own(anomalies, split, time, CycleKind::none, horizons, 1, reducer);
   for (Index lead = 1; lead <= horizons; ++lead)
     for (const Index t : own.training_origins(lead)) EXPECT_FALSE(t < 300 && t + lead >= 300);
-  // Step 300 has no past of its own: values before the gap do not change its forecast by lags alone.
+  // Step 300 has no past of its own: values before the gap must not change its forecast by lags.
   const std::vector<OwnChoice> lags(horizons, OwnChoice{6, false, false, 10});
   const std::vector<Index> origin = {300};
   std::vector<float> before(horizons), after(horizons);

@@ -33,7 +33,7 @@ struct Fixture {
   Stid<double> model;
   std::vector<float> target = std::vector<float>(nodes * windows * features, 0.25F);
 
-  /// `supports`: of a graph.
+  /// `supports`: number of supports of a graph.
   Fixture(const StidOptions& o, const EmbeddingShape& s, int supports = 0)
       : options(o),
         shape(s),
@@ -87,7 +87,7 @@ StidOptions small() {
   return options;
 }
 
-/// With a relation between all nodes.
+/// Options with a relation between all nodes.
 StidOptions related() {
   StidOptions options = small();
   options.rank = 2;
@@ -95,7 +95,7 @@ StidOptions related() {
   return options;
 }
 
-/// With that, read by the layers; `rank` 0: they read a graph alone.
+/// The layers read a relation of this rank and a graph; with `rank` 0, only a graph.
 StidOptions deep(Index rank) {
   StidOptions options = related();
   options.rank = rank;
@@ -136,7 +136,7 @@ struct ByHand {
     return y;
   }
 
-  /// x, and behind it what each relation makes of it.
+  /// Returns x, followed by each relation's product with x.
   [[nodiscard]] Values with_relations(const Values& x) const {
     Values all = x;
     const auto append = [&](const auto& weight) {
@@ -252,7 +252,7 @@ TEST(Stid, GradientsMatchFiniteDifferencesAndRecomputingChangesNothing) {
       tape.backward();
       for (Parameter<double>* parameter : f.model.parameters())
         all.back().insert(all.back().end(), parameter->gradient.begin(), parameter->gradient.end());
-      // Recording, since dropout is part of training alone.
+      // Recording, because dropout is only part of training.
       const auto error = check_gradients(f.model.parameters(), [&] { return f.loss(tape); });
       EXPECT_LT(error.relative, 1e-7) << error.parameter << "[" << error.index << "]";
     }
@@ -295,7 +295,7 @@ std::shared_ptr<const Architecture> configured(const std::string& lines) {
 }
 
 TEST(Stid, HasTheParametersOfThePaper) {
-  // 207 nodes, 288 times a day, three channels: the published code's 32 and three layers.
+  // As in the published code: 207 nodes, 288 times a day, three channels, width 32, three layers.
   StidOptions options;
   options.channels = 3;
   const auto architecture = configured("");

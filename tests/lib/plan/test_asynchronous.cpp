@@ -10,13 +10,12 @@
 #include "rossby/base/random.hpp"
 #include "rossby/plan/asynchronous.hpp"
 
-// The law of asynchronous training against the simulation of its two loops, and both against what can be
-// counted by hand.
+// The law of asynchronous training against the simulation of its two loops, and both against hand counts.
 
 namespace rossby {
 namespace {
 
-/// Times of this mean, and of this coefficient of variation (gamma-like: never below a tenth).
+/// Times with this mean and coefficient of variation (gamma-like: never below a tenth).
 std::vector<double> times(double mean, double variation, std::uint64_t seed) {
   const Random random(seed, "times");
   std::vector<double> values;
@@ -27,7 +26,7 @@ std::vector<double> times(double mean, double variation, std::uint64_t seed) {
   return values;
 }
 
-/// In bins of a quarter of the standard deviation: of hundreds of values an epoch has too few updates.
+/// Bins of a quarter of the standard deviation, because an epoch has too few updates for hundreds of values.
 Shares in_bins(const Shares& shares, const Shares& like) {
   double squares = 0;
   const double mean = mean_of(like);
@@ -59,7 +58,7 @@ void expect_near(const AsyncQuestion& question, const std::string& of) {
       << of;
 }
 
-/// So many that statistics of updates are sharp, and few enough for a test.
+/// Enough sub-batches for sharp statistics of updates, few enough for a test.
 Index sub_batches(double update_seconds, double updates = 6000) {
   return static_cast<Index>(updates * update_seconds);
 }
@@ -75,7 +74,7 @@ TEST(AsynchronousLaw, AgreesWithTheSimulation) {
     }
 }
 
-// Ranks that rest while nothing waits join an update late, which then has more gradients.
+// Ranks that rest while no gradient waits join an update late, which then has more gradients.
 TEST(AsynchronousLaw, AgreesIfRanksRest) {
   for (const Index workers : {16, 64})
     for (const double q : {0.02, 0.1}) {
@@ -98,7 +97,7 @@ TEST(AsynchronousLaw, AgreesForUnevenWorkers) {
                         {workers / 4, times(3, 0.2, 3), sub_batches(0.6, 2000)}};
     question.update_seconds = times(0.6, 0.2, 4);
     for (const bool repeats : {false, true}) {
-      // The four slow ones of 16 are alone at the end: too few for independent phases.
+      // At the end only four slow workers of 16 are left: too few for independent phases.
       if (workers == 16 && !repeats) continue;
       question.repeats = repeats;
       expect_near(question,
@@ -112,11 +111,11 @@ TEST(AsynchronousLaw, OfTimesThatDoNotVaryIsThatOfSprint) {
   question.workers = {{4, {1.0}, 100}};
   question.update_seconds = {2.25};
   const AsyncStatistics law = asynchronous_law(question);
-  // Each finishes two sub-batches in an update, and in a quarter of the updates three.
+  // Each worker finishes two sub-batches in an update, and three in a quarter of the updates.
   EXPECT_NEAR(mean_of(law.mini_batch), 4 * 2.25, 1e-9);
   EXPECT_NEAR(law.mini_batch.at(8), std::pow(0.75, 4), 1e-9);
   EXPECT_NEAR(law.mini_batch.at(12), std::pow(0.25, 4), 1e-9);
-  // r = 1 / 2.25: one more update is published while a gradient is computed with that probability.
+  // r = 1 / 2.25 is the probability that one more update is published while a gradient is computed.
   EXPECT_NEAR(mean_of(law.staleness), 1 + 1 / 2.25, 0.01);
   EXPECT_EQ(law.staleness.at(0), 0);
   EXPECT_NEAR(law.staleness.at(2), 1 / 2.25, 0.01);
@@ -154,8 +153,8 @@ TEST(AsynchronousSimulation, UpdatesBeginWhenRestingRanksJoin) {
   question.shortest_rest = 0.25;
   question.longest_rest = 0.5;
   question.empty_seconds = 0.05;
-  // Rests end at 0.25, 0.8, 1.35: the first update takes the gradients of 1 and 1.3, and is published
-  // at 1.85. The second gradient of the first worker comes at 2, in the rest until 2.1.
+  // Rests end at 0.25, 0.8, 1.35. The first update takes the gradients of 1 and 1.3, and is published at
+  // 1.85. The second gradient of the first worker arrives at 2, during the rest until 2.1.
   const AsyncStatistics s = simulate_asynchronous(question);
   EXPECT_EQ(s.mini_batch, (Shares{0, 0.5, 0.5}));
   EXPECT_NEAR(s.epoch_seconds, 2.6, 1e-12);
@@ -177,8 +176,8 @@ TEST(AsynchronousSimulation, EpochsAreAveraged) {
   EXPECT_NEAR(mean_of(all.mini_batch), 30 * 20 / updates, 1e-9) << "each sub-batch is in one update";
 }
 
-// Without jitter workers that begin together end together: each update takes all, which no law of
-// independent phases says.
+// Without jitter, workers that begin together end together: each update takes all gradients. A law of
+// independent phases cannot predict this.
 TEST(AsynchronousSimulation, PhasesLockWithoutJitter) {
   AsyncQuestion question;
   question.workers = {{16, {1.0}, 50}};

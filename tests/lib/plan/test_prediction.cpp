@@ -11,7 +11,7 @@
 #include "rossby/plan/transfers.hpp"
 #include "rossby/plan/what_if.hpp"
 
-// Measurements of a machine, and what is made of them.
+// Measurements of a machine, and predictions from them.
 
 namespace rossby {
 namespace {
@@ -73,7 +73,7 @@ TEST(OpModel, RecoversWhatATimeWasMadeOf) {
 }
 
 TEST(OpModel, IsNeverNegative) {
-  // Falls with the bytes: the best line would.
+  // Time falls with bytes, as would the best line.
   const std::vector<OpSample> samples{sample("op", 1e6, 1e3, 3e-3), sample("op", 1e6, 1e6, 2e-3),
                                       sample("op", 1e6, 2e6, 1e-3)};
   const OpModel model = fit({&samples[0], &samples[1], &samples[2]});
@@ -87,7 +87,7 @@ TEST(OpModel, IsNeverNegative) {
 
 TEST(OpTimes, AnswersAMeasuredCallWithItsMeasurement) {
   MachineProfile profile = machine();
-  profile.ops.push_back(sample("linear", 3e6, 2e5, 7e-3));  // far from what the others say
+  profile.ops.push_back(sample("linear", 3e6, 2e5, 7e-3));  // far from the other samples
   const OpTimes times(profile, "float", 1, 1);
   EXPECT_NEAR(times.seconds(call("linear", 3e6, 2e5)).seconds, 7e-3, 1e-5);
   EXPECT_EQ(times.seconds(call("linear", 3e6, 2e5)).distance, 0);
@@ -137,7 +137,7 @@ TEST(OpTimes, RowsOfSevenValuesAreNotThoseOfEight) {
   EXPECT_GT(seconds(11), 2.5 * seconds(8) * 11 / 8);
 }
 
-/// Two kinds of products under one name, of which one multiplies twice as fast: as many flops are not alike.
+/// Two kinds of products under one name; one multiplies twice as fast. Equal flops do not make them similar.
 TEST(OpTimes, ProductsOfOtherInnerWidthsAreNotAlike) {
   MachineProfile profile;
   profile.cores = 1;
@@ -151,7 +151,7 @@ TEST(OpTimes, ProductsOfOtherInnerWidthsAreNotAlike) {
     return s;
   };
   constexpr double slow = 40e9, fast = 80e9, wide = 320, narrow = 80;
-  // Fewer of the narrow ones, in more columns: of as many flops as the others.
+  // Fewer rows of the narrow products, in more columns: as many flops as the others.
   for (const Index rows : {50, 200, 600})
     for (const Index cols : {3, 16}) profile.ops.push_back(product(rows, cols, wide, fast));
   for (const Index rows : {200, 600}) profile.ops.push_back(product(rows, 64, narrow, slow));
@@ -292,7 +292,7 @@ TEST(Stragglers, CountByTheTimeBetweenRounds) {
   EXPECT_EQ(straggler_factor(profile, {.ranks = 1}, 1e-5), 1) << "who is alone waits for nobody";
   EXPECT_NEAR(straggler_factor(profile, {.ranks = 2, .on_device = true}, 1e-5), 1.2, 1e-12) << "as on hosts";
 
-  // 2 ms of computing between 20 rounds of messages and a sum, or with the sum alone.
+  // 2 ms of computing between 20 message rounds and a sum, or with only the sum.
   const OpTimes times(profile, "float", 2, 1);
   StepOps rank;
   TracedOp halo = call("linear", 5e6, 0, 20);
@@ -340,7 +340,7 @@ TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
   profile.ops.clear();
   profile.ops.push_back(sample("of_memory", 1e3, 1e6, 2e-4));   // 1e-4 s of it at the bandwidth
   profile.ops.push_back(sample("of_compute", 1e7, 1e3, 1e-4));  // all of it at the rate of products
-  profile.ops.push_back(sample("of_cache", 1e3, 1e6, 5e-5));    // quicker than the bandwidth
+  profile.ops.push_back(sample("of_cache", 1e3, 1e6, 5e-5));    // faster than the bandwidth
   const auto seconds = [&](const FasterBy& factors, std::size_t op) {
     const OpSample& of = profile.ops[op];
     return OpTimes(what_if(profile, factors), "float", 1, 1)
@@ -367,7 +367,7 @@ TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
 TEST(WhatIf, NothingBecomesSlowerOnAFasterMachine) {
   MachineProfile profile = machine();
   profile.ops.clear();
-  // Some bound by memory, some by products, some by neither, off any polynomial.
+  // Some are bound by memory, some by products, some by neither; none follows a polynomial.
   for (int k = 0; k < 12; ++k) {
     const double size = 1e4 * std::pow(3.0, k % 6);
     profile.ops.push_back(sample("op", size * (1 + 40 * (k % 3)), size, (1 + k % 4) * size / 1e10 + 1e-6));
@@ -493,7 +493,7 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
               1e-9);
 }
 
-/// A machine of two cores whose files were measured, with 1 GB of memory.
+/// A machine of two cores and 1 GB of memory, with measured files.
 MachineProfile with_files() {
   MachineProfile profile = machine();
   profile.memory_bytes = 1e9;
@@ -560,21 +560,21 @@ TEST(Transfers, AreAddedToCallsThatWereMeasuredInMemory) {
   EXPECT_NEAR(predicted(profile, 2).transfer, 2 * (copied + to_disk(18e8 - 2000, 6e8) - linear), 1e-9)
       << "two ranks have 600 MB of files";
   EXPECT_EQ(predicted(machine(), 1).unmeasured, (std::vector<std::string>{"chunks of streamed relations"}));
-  // A call that was measured while it moved chunks says all of it.
+  // A call measured while it moved chunks includes all of its time.
   profile.ops.push_back(sample("linear_streamed", 8e4, 1e4, 5e-3));
   p = predicted(profile, 1);
   EXPECT_NEAR(p.forward, 2 * 5e-3, 1e-6);
   EXPECT_EQ(p.transfer, 0);
 }
 
-/// The machine with a device of 2 GB, whose calls take a fifth of the host's time, and 3 us of the host.
+/// The machine with a device of 2 GB. Its calls take a fifth of the host's time, and 3 us of the host.
 MachineProfile with_device() {
   MachineProfile profile = machine();
   profile.device = {"a device", 1, 2e9, 7e-6};
   const std::vector<OpSample> host = profile.ops;
   for (OpSample on : host) {
     on.on_device = true;
-    on.threads = 8;  // of no matter
+    on.threads = 8;  // has no effect
     on.seconds /= 5;
     on.host_seconds = 3e-6;
     profile.ops.push_back(on);
@@ -611,7 +611,7 @@ TEST(OpTimes, OfADeviceAreNotTheHosts) {
   EXPECT_NEAR(of(Timed::launches, "linear").seconds, 3e-6, 1e-12);
   EXPECT_NEAR(of(Timed::device, "tanh").seconds, 1e4 / 1e12, 1e-15);
   EXPECT_NEAR(of(Timed::launches, "tanh").seconds, 3e-6, 1e-12) << "as long as others";
-  // One device, two ranks were measured on it: four of them take turns. The host has two cores.
+  // Two ranks were measured on one device: four take turns. The host has two cores.
   EXPECT_NEAR(of(Timed::device, "linear", 4).seconds / of(Timed::device, "linear", 2).seconds, 2, 1e-9);
   EXPECT_NEAR(of(Timed::launches, "linear", 4).seconds, 2 * 3e-6, 1e-12);
   try {
@@ -645,19 +645,19 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
   rank.device_waits = 0;
   EXPECT_EQ(on_device(profile, rank, {1, 1, 1}).launches, 0) << "steps run ahead";
   rank.device_waits = 1;
-  // Calls that are shorter than their launches.
+  // Calls shorter than their launches.
   rank.ops[0] = call("linear", 8e4, 1e4, 100);
   p = on_device(profile, rank, {1, 1, 1});
   EXPECT_NEAR(p.forward, 100 * 2e-7, 1e-12);
   EXPECT_NEAR(p.forward + p.launches, 100 * 3e-6 + 7e-6, 1e-12);
-  // Two ranks: halos through the host's memory, the reduction of what the host has fetched.
+  // Two ranks: halos through the host's memory, the reduction of data that the host has fetched.
   rank.ops[0].cost.messages = 1;
   rank.ops[0].cost.message_bytes = 1e5;
   p = on_device(profile, rank, {2, 1, 1});
   EXPECT_NEAR(p.messages, 100 * 3e-4, 1e-12);
   EXPECT_NEAR(p.reduction, 2e-6 + 1e3 / 1e9 + 3e-6, 1e-12);
   EXPECT_NEAR(p.straggler, 0.5 * p.forward, 1e-9);
-  // Ranks that run ahead sum on the devices; what hosts share they share beside them.
+  // Ranks that run ahead sum on the devices; host values travel beside these sums.
   rank.device_waits = 0;
   rank.ops[1].name = "device_reduction";
   rank.ops.push_back(call("vote", 0, 0, 1));
@@ -720,7 +720,7 @@ TEST(MachineProfile, KeepsDevicesApartFromTheHost) {
   EXPECT_EQ(json_of(back).dump(), json.dump());
   EXPECT_EQ(back.device.count, 1);
   EXPECT_EQ(json_of(machine()).contains("device"), false) << "as files of before";
-  // Measured again, host and device stand side by side; another device does not.
+  // A second measurement keeps host and device side by side; another device is refused.
   MachineProfile both = machine();
   merge(both, profile);
   EXPECT_EQ(both.ops.size(), profile.ops.size());
@@ -741,7 +741,7 @@ TEST(MachineProfile, KeepsDevicesApartFromTheHost) {
   auto bad = json;
   bad["ops"].back()["host_seconds"] = -1.0;
   EXPECT_THROW((void)profile_of(bad, "here"), UserError);
-  // A call that is on no device has to take some time; on one it may be the host's alone.
+  // A host call must take some time; a device call may take only the host's.
   bad = json;
   bad["ops"].back()["seconds"] = 0;
   EXPECT_NO_THROW((void)profile_of(bad, "here"));
@@ -775,7 +775,7 @@ TEST(WhatIf, ADevicesCallsAreBoundByItsOwnRates) {
   const auto seconds = [](const MachineProfile& of) {
     return OpTimes(of, "float", 1, 1, nullptr, Timed::device).seconds(call("linear", 8e6, 1e6)).seconds;
   };
-  // 20 us, of which bytes take 1 us at the device's bandwidth and flops 0.8; at the host's 100 us.
+  // 20 us; bytes take 1 us at the device's bandwidth, flops 0.8 us. At the host's: 100 us.
   const double before = seconds(profile);
   EXPECT_NEAR(seconds(what_if(profile, {.memory = 2})), before - 0.5e-6, 1e-11);
   EXPECT_NEAR(seconds(what_if(profile, {.compute = 2})), before, 1e-12);
@@ -845,7 +845,7 @@ TEST(MachineProfile, MergesByWhatWasMeasured) {
   EXPECT_THROW(merge(profile, more), UserError) << "another machine";
 }
 
-// Which sizes are measured between others hangs on what these took: those of before would stand between.
+// Which sizes are measured depends on the times of others: old sizes must not remain in between.
 TEST(MachineProfile, MergesWholeCurvesOfMessages) {
   MachineProfile profile = machine(), more = machine();
   profile.messages = {{"gather", 2, 1, 1, 1e3, 1.0, 0},        {"gather", 2, 1, 1, 3e3, 9.0, 0},

@@ -15,8 +15,8 @@
 #include "rossby/train/trainer.hpp"
 #include "tests/support/test_device.hpp"
 
-// A training whose arrays lie on a device gives the losses and the parameters that the host gives; on a
-// simulated device the host touches none of them on the way, or the test dies.
+// A training with arrays on a device gives the host's losses and parameters. On a simulated device, the test
+// dies if the host touches an array.
 
 namespace rossby::test {
 namespace {
@@ -35,12 +35,12 @@ struct Setting {
   bool bf16 = false;
   double decay = 1e-4;
   bool self = false;
-  Index pairs = 0;  // a batch; 0: slabs
+  Index pairs = 0;  // per batch; 0: slabs
   Index rank = 3;
   bool host_updates = false;
   bool validates = true;
   std::function<void()> before_step = {};
-  Index infinite_step = -1;  // at which one value of the series is not finite
+  Index infinite_step = -1;  // step with a non-finite value in the series
 };
 
 struct Result {
@@ -50,7 +50,7 @@ struct Result {
   std::string error;  // of the training, which ended in `steps`
 };
 
-/// Epochs of an STNN on a 6 x 7 grid. `device` null: on the host.
+/// Trains an STNN on a 6 x 7 grid for some epochs. `device` null: on the host.
 template <class T = double>
 Result train(const Setting& setting, Device* device, Backend backend, Index epochs = 3,
              bool keep_best = true) {
@@ -176,10 +176,10 @@ TEST_P(DeviceTraining, StnnEqualsTheHost) {
   }
 }
 
-/// A relation that streams to the device gives the bits of one that lies there, by whichever way.
+/// A relation that streams to the device gives the bits of a resident one, with every kind of transfer.
 TEST_P(DeviceTraining, StreamedEqualsResident) {
   for (Setting setting : {Setting{Kind::discover}, Setting{Kind::discover, true, 0.9, 2, 0.05},
-                          // Updates that steps without the relation owe are made up in closed form.
+                          // Updates owed to steps without the relation are made in closed form.
                           Setting{.kind = Kind::discover, .decay = 0}}) {
     std::string reason;
     const auto device = test_device(GetParam(), reason);
@@ -202,8 +202,8 @@ TEST_P(DeviceTraining, StreamedEqualsResident) {
   }
 }
 
-/// Where the host updates a relation that streams, gradients leave the device: the same trainings to
-/// rounding, and to the bit whichever way they take.
+/// If the host updates a streamed relation, gradients leave the device. Results agree with the resident
+/// relation to rounding, and with each other to the bit for every kind of transfer.
 TEST_P(DeviceTraining, StreamedAndUpdatedOnTheHostIsNearResident) {
   for (Setting setting : {Setting{Kind::discover}, Setting{Kind::discover, true, 0.9, 2, 0.05},
                           Setting{.kind = Kind::discover, .decay = 0}}) {
@@ -230,7 +230,7 @@ TEST_P(DeviceTraining, StreamedAndUpdatedOnTheHostIsNearResident) {
   }
 }
 
-/// In bf16 arithmetic is in float, and what is written is rounded by the same random numbers.
+/// With bf16, arithmetic is in float, and stored values are rounded with the same random numbers.
 TEST_P(DeviceTraining, Bf16IsNearTheHost) {
   for (Setting setting : {Setting{.kind = Kind::discover, .bf16 = true},
                           Setting{.kind = Kind::discover, .beta1 = 0.9, .bf16 = true}}) {
@@ -251,7 +251,7 @@ TEST_P(DeviceTraining, Bf16IsNearTheHost) {
   }
 }
 
-/// How often the host waits for the device in one epoch more, and the steps of that.
+/// Returns how often the host waits for the device in one more epoch, and the steps of that epoch.
 std::pair<Index, Index> waits_and_steps(const Setting& setting) {
   Index waits[2] = {}, steps[2] = {};
   for (const int more : {0, 1}) {
@@ -264,8 +264,8 @@ std::pair<Index, Index> waits_and_steps(const Setting& setting) {
   return {waits[1] - waits[0], steps[1] - steps[0]};
 }
 
-/// The host waits once a step where it has to know something: the norm that clips, what a relation's own
-/// update is to add to the loss, chunks that are on their way.
+/// The host waits once per step if it needs a value: the norm for clipping, the loss of a relation's own
+/// update, or chunks under way.
 TEST(DeviceSteps, WaitOnce) {
   for (Setting setting :
        {Setting{.kind = Kind::refine, .clip = 0.1},
@@ -284,8 +284,8 @@ TEST(DeviceSteps, WaitOnce) {
   }
 }
 
-/// A validation is computed on the device as well: the host waits for the decoder, the latents that it begins
-/// with and each of two horizons, and for parameters only where they are the best so far.
+/// A validation also runs on the device. The host waits for the decoder, for the initial latents and for each
+/// of two horizons; for parameters only if they are the best so far.
 TEST(DeviceSteps, ValidationsWaitForForecastsAlone) {
   Setting setting{Kind::refine};
   const auto with = waits_and_steps(setting);
@@ -293,8 +293,8 @@ TEST(DeviceSteps, ValidationsWaitForForecastsAlone) {
   EXPECT_EQ(with.first, waits_and_steps(setting).first + 4);
 }
 
-/// Where there is nothing to know, one rank's steps follow each other on the device without the host waiting:
-/// for the losses once an epoch, or in 64 steps.
+/// If the host needs no value, one rank's steps follow each other on the device without waits. The host waits
+/// for losses once per epoch, or every 64 steps.
 TEST(DeviceSteps, RunAheadOfTheDevice) {
   for (Setting setting : {Setting{Kind::refine}, Setting{Kind::given_low_rank, false, 0.9, 2},
                           Setting{.kind = Kind::refine, .fuse = false, .pairs = 5}}) {
@@ -303,17 +303,17 @@ TEST(DeviceSteps, RunAheadOfTheDevice) {
     EXPECT_EQ(waits, (steps + 63) / 64) << steps;
     EXPECT_EQ(steps > 64, setting.pairs > 0);
   }
-  // What a fused relation adds to the loss comes with the waits of its own steps; decoder steps run ahead.
+  // The loss of a fused relation arrives with the waits of its own steps; decoder steps run ahead.
   const auto [waits, steps] = waits_and_steps({.kind = Kind::discover, .beta1 = 0.9, .validates = false});
   EXPECT_EQ(waits, steps / 2);
 }
 
-/// A step that runs ahead is one graph, which nothing interrupts.
+/// A step that runs ahead is a single, uninterrupted graph.
 TEST(DeviceSteps, ThatRunAheadAreAGraphEach) {
   for (const Setting& setting : {Setting{Kind::refine}, Setting{Kind::given_low_rank, false, 0.9, 2},
                                  Setting{.kind = Kind::refine, .fuse = false, .pairs = 5}}) {
     Index graphs[2] = {}, steps[2] = {};
-    for (const int more : {0, 1}) {  // arrays that the first steps make are not of the others
+    for (const int more : {0, 1}) {  // arrays made in the first steps do not count
       auto driver = std::make_unique<SimulatedDriver>();
       const SimulatedDriver* counter = driver.get();
       Device device(std::move(driver));
@@ -324,8 +324,8 @@ TEST(DeviceSteps, ThatRunAheadAreAGraphEach) {
   }
 }
 
-/// A GPU that is given its steps as graphs gives the bits of one that is given kernel by kernel, where steps
-/// differ in what they read and constants change from step to step.
+/// A GPU that runs steps as graphs gives the bits of one that runs single kernels. Steps read different data,
+/// and constants change between steps.
 TEST_P(DeviceTraining, GraphsGiveTheSameBits) {
   if (GetParam() != Backend::cuda) GTEST_SKIP() << "of GPUs: a simulated device keeps nothing back";
   std::string reason;
@@ -347,7 +347,7 @@ TEST_P(DeviceTraining, GraphsGiveTheSameBits) {
   }
 }
 
-/// Not far ahead: what the clock or a signal asks for comes soon.
+/// Few steps ahead, so that a clock or a signal takes effect soon.
 TEST(DeviceSteps, AreFewUnderWay) {
   auto driver = std::make_unique<SimulatedDriver>();
   const SimulatedDriver* counter = driver.get();
@@ -364,9 +364,9 @@ TEST(DeviceSteps, AreFewUnderWay) {
   EXPECT_GT(most_left, static_cast<Index>(UnderWay::most - 2) * most_of_step);
 }
 
-/// Losses and parameters are those of steps that wait, to the bit, however many steps the device owes.
+/// Losses and parameters equal those of waiting steps to the bit, however many steps are under way.
 TEST(DeviceSteps, RunAheadToTheSameBits) {
-  const FlushSubnormals flush;  // the simulated device computes where the host waits for it
+  const FlushSubnormals flush;  // the simulated device computes while the host waits
   const auto run = [](const Setting& setting) {
     Device device(std::make_unique<SimulatedDriver>());
     return train<float>(setting, &device, Backend::simulated);
@@ -383,7 +383,7 @@ TEST(DeviceSteps, RunAheadToTheSameBits) {
   }
 }
 
-/// A loss that is not finite is an error of the step that made it, though others have followed.
+/// The error of a loss that is not finite names its own step, though other steps have followed.
 TEST(DeviceSteps, OfWhichOneHasNoFiniteLossAreNamed) {
   for (const Kind kind : {Kind::refine, Kind::discover})
     for (const Index when : {0, 6, 11}) {
@@ -397,8 +397,8 @@ TEST(DeviceSteps, OfWhichOneHasNoFiniteLossAreNamed) {
     }
 }
 
-/// What a step enqueues: each launch and each copy takes the host time, and a device that is quicker waits
-/// for it. A table's rows go together, short lists with the launches.
+/// Counts the operations that a step enqueues. Each launch and copy takes host time, and a fast device waits
+/// for it. A table's rows go together; short lists go with the launches.
 TEST(DeviceSteps, AreOfFewOperations) {
   struct Case {
     Setting setting;
@@ -408,7 +408,7 @@ TEST(DeviceSteps, AreOfFewOperations) {
        {Case{{.kind = Kind::refine, .decay = 1e-4}, 24}, Case{{.kind = Kind::refine, .decay = 0}, 22},
         Case{{.kind = Kind::discover, .decay = 1e-4}, 30},
         Case{{.kind = Kind::given_low_rank, .beta1 = 0.9}, 32},
-        // More than a host's cache takes at a time.
+        // More than fits in a host's cache.
         Case{{.kind = Kind::given_low_rank, .beta1 = 0.9, .rank = 200}, 32}}) {
     setting.validates = false;
     Index given[2] = {}, steps[2] = {};

@@ -63,7 +63,7 @@ TEST(HorizonErrors, PooledMaskedAndReduced) {
   EXPECT_DOUBLE_EQ(scores.mape_percent[0], 100 * (1 / 2.0 + 4 / 3.0 + 2 / 20.0) / 3);
   EXPECT_DOUBLE_EQ(scores.rmse[2], 0);
   EXPECT_TRUE(std::isnan(scores.rmse[1]));  // nothing was scored at horizon 2
-  // With another rank: pooled over all, not the mean of the ranks' RMSE.
+  // With another rank: pooled over all values, not the mean of the ranks' RMSE.
   std::vector<double> there(20);
   there[0] = 4, there[1] = 2, there[2] = 1, there[3] = 0.25, there[4] = 1;
   OtherRank two(there);
@@ -81,7 +81,7 @@ TEST(HorizonErrors, OriginsAreKeptApart) {
   errors.keep_origins(origins);
   const std::vector<float> forecast = {3, 7, 18, 1000};  // errors 1, 4, −2, masked
   errors.add<float>(1, 1, {forecast.data(), 2, 2, 1}, series, origins);
-  const std::vector<float> later = {5, 41};  // of the second origin alone, at step 4: errors 1, 1
+  const std::vector<float> later = {5, 41};  // second origin only, at step 4: errors 1, 1
   errors.add<float>(1, 2, {later.data(), 2, 1, 1}, series, std::span<const Index>(origins).subspan(1));
   OneRankReducer one;
   const OriginErrors kept = errors.reduce_origins(1, one);
@@ -141,7 +141,7 @@ TEST(HorizonErrors, ScaledErrorsComeBackInOriginalUnits) {
 }
 
 TEST(HorizonErrors, PartsAreScoredOnTheirOwnAndTogether) {
-  // Two nodes, three features: a variable of two, and one of one in other units.
+  // Two nodes, three features: a variable of two features, and one of one feature in other units.
   Series series(3, 2, 3);
   for (Index i = 0; i < 2; ++i)
     for (Index f = 0; f < 3; ++f) series.at(2, i, f) = f < 2 ? 1 : 1000;
@@ -347,7 +347,7 @@ TEST(HorizonErrors, MeansAreOfHorizonsWithTargets) {
 
 TEST(HorizonErrors, MeanMapeIsOfHorizonsWithTargetsOtherThanZero) {
   Series series(3, 1, 1);
-  series.at(1, 0, 0) = 0;  // nothing but zero at horizon 1
+  series.at(1, 0, 0) = 0;  // all zero at horizon 1
   series.at(2, 0, 0) = 2;
   const std::vector<Index> origins = {0};
   const auto scores_of = [&](float forecast) {

@@ -211,11 +211,11 @@ TEST(Halving, DearCandidatesAreLeftOutAndNamed) {
   EXPECT_EQ(too_dear, std::vector<Index>{1});
   too_dear.clear();
   EXPECT_TRUE(promote(ranking, reached, costs, {0.1, 2}, 4, 0, 0, too_dear).empty());
-  // Cheap ones leave room for more.
+  // Cheap candidates leave room for more.
   const std::vector<Index> cheap{2, 0, 3};
   EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 2, too_dear), (std::vector<Index>{2, 0}));
   EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 0, too_dear), (std::vector<Index>{2}));
-  costs[3].step = 1e-6;  // the last one costs next to nothing
+  costs[3].step = 1e-6;  // the last one costs almost nothing
   EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 1, too_dear), (std::vector<Index>{2, 3}));
 }
 

@@ -6,7 +6,7 @@
 #include "rossby/train/optimiser.hpp"
 #include "tests/support/test_device.hpp"
 
-// A gradient that reaches few rows of a relation: the optimiser that updates those alone against the one that
+// Gradients that reach few rows of a relation: an optimiser that updates only these rows against one that
 // updates all, step by step.
 
 namespace rossby::test {
@@ -21,7 +21,7 @@ struct Setting {
 
 constexpr Index relations = 2, rows = 7, columns = 5003, all_rows = relations * rows;
 
-/// One parameter under training; `told`: its optimiser is told which rows a step reaches.
+/// One trained parameter; with `told`, its optimiser knows which rows a step reaches.
 template <class T>
 struct Trained {
   Parameter<T> p{"relation", Placement::rows, {relations, rows, columns}};
@@ -40,7 +40,7 @@ struct Trained {
     optimiser = std::make_unique<Optimiser<T>>(options, list, on.device);
   }
 
-  /// Rows may be named twice, as by two samples.
+  /// Rows may occur twice, as from two samples.
   void step(Index number, const std::vector<Index>& reached, bool everywhere) {
     optimiser->begin_step(0.01, 1);
     if (!reached.empty() || everywhere) {
@@ -82,7 +82,7 @@ std::vector<Index> rows_of_step(Index step) {
   std::vector<Index> reached;
   for (Index q = 0; q < step % 5; ++q)
     reached.push_back(static_cast<Index>(draw.uniform(static_cast<std::uint64_t>(q)) * all_rows));
-  return reached;  // every fifth step reaches none: the losses do not depend on the parameter
+  return reached;  // every fifth step reaches no row
 }
 
 template <class T>

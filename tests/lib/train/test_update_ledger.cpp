@@ -8,13 +8,13 @@
 #include "rossby/base/random.hpp"
 #include "rossby/train/optimiser.hpp"
 
-// A table of which a step touches few rows: updated lazily and as a whole, by the same losses.
+// A step touches few rows of a table: lazy updates and whole updates give the same losses.
 
 namespace rossby {
 namespace {
 
 constexpr Index rows = 13, channels = 3;
-constexpr Index few_nodes = 7, many_nodes = 701;  // a row of many is caught up with in hops
+constexpr Index few_nodes = 7, many_nodes = 701;  // rows of `many` catch up in jumps
 
 template <class T>
 struct Trained {
@@ -37,7 +37,7 @@ struct Trained {
     optimiser = std::make_unique<Optimiser<T>>(options, all);
   }
 
-  /// A loss of some rows, some of them twice; of none where `times` is empty.
+  /// A loss of some rows, some of them twice; of no row if `times` is empty.
   void step(const std::vector<Index>& times, const std::vector<Index>& sources, double lr, double scale) {
     tape.reset();
     double sum = 0;
@@ -58,7 +58,7 @@ struct Trained {
     const Random random(5, "steps");
     for (Index s = 0; s < steps; ++s) {
       std::vector<Index> times, sources;
-      // Rows 11 and 12 are touched in the first steps only, every seventh step touches nothing.
+      // Only the first steps touch rows 11 and 12; every seventh step touches no row.
       const double range = s < 3 ? rows : rows - 2;
       for (std::uint64_t q = 0; s % 7 != 5 && q < 3; ++q) {
         times.push_back(static_cast<Index>(random.at(s).uniform(q) * range));
@@ -113,7 +113,7 @@ void expect_equal(const Setting& setting, const Exec& exec, double tolerance, In
 
 TEST_P(LazyTable, EqualsTheOptimiserThatUpdatesEveryRowEachStep) {
   const bool closed = GetParam().beta1 == 0 && GetParam().decay == 0;
-  // Replayed updates are the same arithmetic: equal to the bit. A power is not a product.
+  // Replayed updates use the same arithmetic: equal to the bit. A power differs from a product by rounding.
   expect_equal<double>(GetParam(), {Backend::cpu, 1}, closed ? 1e-13 : 0);
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(to_string(isa));
@@ -155,7 +155,8 @@ TEST_P(AbsentParameter, IsOwedItsUpdatesUntilAStepReadsIt) {
   const auto expect_values = [&](const char* when) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       const auto at = static_cast<Index>(i);
-      // Values stand still where the closed form holds; only v is owed something, and a power is no product.
+      // Values stand still if the closed form holds. Only v is late, and a power differs from a product by
+      // rounding.
       ASSERT_NEAR(p.value[at], value[i], closed ? 1e-13 : 0) << when;
     }
   };
@@ -211,7 +212,7 @@ TEST(LazyTableClipping, SquaresAreThoseOfTheWholeGradient) {
   EXPECT_NEAR(sums[1], sums[0], 1e-13 * sums[0]);
 }
 
-/// What a step reserves and then adds nothing to still holds gradients of the step before.
+/// A slot that a step reserves and adds nothing to still holds the gradient of the step before.
 TEST(LazyTableSlots, ThatNothingWasAddedToHaveGradientZero) {
   Trained<double> plain({}, 1e-3, true, {}), reserved({}, 1e-3, true, {});
   for (Trained<double>* each : {&plain, &reserved}) each->step({2, 5}, {1, 9}, 0.01, 1);
@@ -251,7 +252,7 @@ TEST(LazyTableSlots, KeepGradientsThatWereAddedBeforeMoreAreReserved) {
   EXPECT_EQ(begins[0], 0);
 }
 
-/// The same without a norm being asked for, which clears them, too.
+/// The same without a request for the norm, which also clears slots.
 TEST(LazyTableSlots, AreClearedByTheUpdate) {
   Trained<double> plain({}, 1e-3, true, {}), reserved({}, 1e-3, true, {});
   for (Trained<double>* each : {&plain, &reserved}) each->step({2, 5}, {1, 9}, 0.01, 1);
