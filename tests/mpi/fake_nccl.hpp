@@ -11,17 +11,17 @@
 
 namespace rossby::test {
 
-/// NCCL's calls over MPI, in the second queue of a simulated device: messages move when the ranks wait, as
-/// they would between GPUs. Calls fail when they are told to.
+/// NCCL's calls over MPI, in the second queue of a simulated device. Messages move while ranks wait, as
+/// between GPUs. Calls fail on request.
 class FakeNccl final : public NcclApi {
  public:
-  /// Of the ranks of `comm`, in a message space of its own: what the hosts exchange meanwhile is not in order
-  /// with it. Collective.
+  /// Uses the ranks of `comm` in a message space of its own, because messages of the hosts are in a different
+  /// order. Collective.
   explicit FakeNccl(MPI_Comm comm) { MPI_Comm_dup(comm, &comm_); }
   ~FakeNccl() override { MPI_Comm_free(&comm_); }
   int fail_id = 0, fail_init = 0, fail_group = 0, fail_later = 0, fail_sum = 0;
-  mutable Index open = 0;     // communicators that were neither destroyed nor aborted
-  mutable Index aborted = 0;  // of the others
+  mutable Index open = 0;     // communicators not destroyed, not aborted
+  mutable Index aborted = 0;  // communicators aborted
 
   int unique_id(Id* id) const override { return id->bytes[5] = 42, fail_id; }
   int comm_init(void** comm, int ranks, const Id& id, int rank) const override {
@@ -67,7 +67,7 @@ class FakeNccl final : public NcclApi {
   }
   int all_reduce(void* values, std::size_t count, bool is_double, void*, void* queue) const override {
     if (fail_sum != 0) return fail_sum;
-    if (!in_group_) return 5;  // ncclInvalidUsage; NCCL would do it at once
+    if (!in_group_) return 5;  // ncclInvalidUsage; NCCL would run it at once
     queue_ = static_cast<Queue*>(queue);
     sums_.push_back({values, count, is_double});
     return 0;

@@ -2,16 +2,16 @@
 
 #include "rossby/exchange/exchange.hpp"
 
-// Counts of what this process hands to MPI, by wrappers of its functions (message_count.cpp) in the test
+// Counts what this process passes to MPI, by wrappers of its functions (message_count.cpp) in the test
 // binary.
 namespace rossby::test {
 
 void reset_message_count();
 
-/// Point-to-point messages sent since the last reset; messages to this rank itself and collectives left out.
+/// Point-to-point messages sent since the last reset, without collectives and messages to this rank itself.
 Traffic messages_sent();
 
-/// Messages that MPI_Iallgatherv and MPI_Ialltoallv must at least make: non-empty blocks to each other rank.
+/// Fewest messages that MPI_Iallgatherv and MPI_Ialltoallv need: one per non-empty block to another rank.
 Traffic collective_sent();
 
 }  // namespace rossby::test

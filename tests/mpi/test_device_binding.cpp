@@ -15,7 +15,7 @@ std::vector<SeenDevice> devices(const std::vector<int>& numbers, const std::stri
   return seen;
 }
 
-/// Four GPUs that all ranks see go to them in turn.
+/// If all ranks see four GPUs, ranks take them in turn.
 TEST(DeviceBinding, TakesTurnsWhereAllAreSeen) {
   const Communicator world = Communicator::world();
   const int rank = world.rank(), size = world.size();
@@ -26,7 +26,7 @@ TEST(DeviceBinding, TakesTurnsWhereAllAreSeen) {
   EXPECT_EQ(binding.kinds, (std::map<std::string, int>{{"A", std::min(size, 4)}}));
 }
 
-/// Slurm leaves each rank one of its own, which is number 0 there: nobody shares.
+/// Slurm gives each rank a GPU of its own, number 0 there: ranks share none.
 TEST(DeviceBinding, SharesNothingWhereEachSeesItsOwn) {
   const Communicator world = Communicator::world();
   const DeviceBinding binding = bind_devices(world, devices({world.rank()}));
@@ -45,8 +45,8 @@ TEST(DeviceBinding, SharesTheOnlyOne) {
   EXPECT_EQ(binding.kinds, (std::map<std::string, int>{{"A", 1}}));
 }
 
-/// The first rank sees one GPU, the others that and another one, in another order: they leave it to it while
-/// they can.
+/// The first rank sees one GPU; the others see that GPU and another, in a different order. They leave the
+/// first GPU to that rank while they can.
 TEST(DeviceBinding, LooksAtWhatOthersHaveTaken) {
   const Communicator world = Communicator::world();
   const int rank = world.rank(), size = world.size();
@@ -67,7 +67,7 @@ TEST(DeviceBinding, CountsKinds) {
   EXPECT_EQ(binding.kinds, kinds);
 }
 
-/// Ranks that are alone, and ones that are pretended, do not talk to others: all see the same.
+/// Single ranks and pretended ranks do not communicate: all see the same.
 TEST(DeviceBinding, AsksNobodyWhereNobodyIs) {
   const DeviceBinding alone = bind_devices(Communicator::self(3, 5), devices({0, 1}));
   EXPECT_EQ(alone.device, 1);

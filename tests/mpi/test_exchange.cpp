@@ -48,7 +48,7 @@ struct Pretended {
   }
 };
 
-/// This rank's slice of scatter_bits over all parts of a dry run.
+/// Returns this rank's slice of scatter_bits over all parts of a dry run.
 template <class T>
 std::vector<T> my_slice(const std::vector<T>& all, const RowPartition& partition, Index width) {
   const int rank = Communicator::world().rank();
@@ -61,7 +61,7 @@ void expect_same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// Real exchange and dry run: same checks passed, same sums to the bit, same counts.
+/// Real exchange and dry run: both pass the checks, with equal bits and counts.
 void compare(Exchange& real, bool dense, const RowPartition& partition) {
   const Communicator world = Communicator::world();
   MpiReducer reducer(world);
@@ -106,7 +106,7 @@ TEST(AllgatherExchange, EqualsTheDryRun) {
   }
 }
 
-/// What MPI is asked to send is what the exchange says it sends.
+/// The exchange counts exactly the messages that it gives to MPI.
 TEST(PetscExchange, CountsWhatMpiSends) {
   const Communicator world = Communicator::world();
   for (const Case& c : test::awkward_partitions(world.size())) {
@@ -148,7 +148,7 @@ TEST(AllgatherExchange, CountsWhatItHandsToMpi) {
   }
 }
 
-/// A begin returns although another rank has not begun, and the work in between sees nothing of it.
+/// `begin` returns before another rank has begun, and the work in between does not see its data.
 TEST(PetscExchange, BeginDoesNotWaitForOthers) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(64, world.size());
@@ -157,7 +157,7 @@ TEST(PetscExchange, BeginDoesNotWaitForOthers) {
   test::Data<double> ghost(exchange.ghosts(), 1, 3, false);
   if (world.rank() == 0) {
     exchange.gather_begin(NodeView<const double>(owned.view), ghost.view);
-    world.barrier();  // would never be reached if the begin waited for the others' begins
+    world.barrier();  // unreachable if `begin` waited for other ranks
   } else {
     world.barrier();
     exchange.gather_begin(NodeView<const double>(owned.view), ghost.view);

@@ -13,14 +13,13 @@
 #include "tests/mpi/fake_nccl.hpp"
 #include "tests/support/test_device.hpp"
 
-// Exchanges between devices, over a NCCL that is none and through the host: the values of the host's
-// exchange.
+// Exchanges between devices, over a fake NCCL and through the host, give the values of the host's exchange.
 
 namespace rossby::test {
 namespace {
 
-/// Ghosts and sums of owned rows after a gather and a scatter_add, by `exchange`; on the device where
-/// `device`.
+/// Ghosts and sums of owned rows after a gather and a scatter_add by `exchange`; on the device if `device` is
+/// set.
 template <class T>
 struct Exchanged {
   std::vector<T> owned, ghost;
@@ -58,7 +57,7 @@ class Nccl : public ::testing::Test {
       for (std::size_t k = 0; k < got.owned.size(); ++k)
         EXPECT_NEAR(got.owned[k], right.owned[k], 1e-6 * (1 + std::abs(right.owned[k]))) << k;
     }
-    // Host data go by the host's exchange.
+    // Host data use the host's exchange.
     const Exchanged<T> through(between, nullptr, world_.rank(), cols, channels);
     EXPECT_EQ(through.ghost, right.ghost);
     EXPECT_EQ(through.owned, right.owned);
@@ -136,13 +135,13 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
   EXPECT_NE(
       error_of([&] { NcclLink link(world_, device_, nullptr); }).find("NCCL (libnccl.so.2) is not installed"),
       std::string::npos);
-  api_.fail_id = 3;  // on rank 0 alone it is asked
+  api_.fail_id = 3;  // only rank 0 calls it
   EXPECT_NE(error_of([&] {
               NcclLink link(world_, device_, &api_);
             }).find("NCCL failed while making an id: text of 3"),
             std::string::npos);
   api_.fail_id = 0;
-  if (world_.rank() == world_.size() - 1) api_.fail_init = 5;  // one rank fails, all say so
+  if (world_.rank() == world_.size() - 1) api_.fail_init = 5;  // one rank fails, all report it
   EXPECT_NE(error_of([&] {
               NcclLink link(world_, device_, &api_);
             }).find("NCCL failed while joining the other ranks: text of 5"),

@@ -26,8 +26,8 @@
 #include "tests/mpi/small_training.hpp"
 #include "tests/support/fake_sparse.hpp"
 
-// Whole trainings whose ranks own devices: through the host, and over a NCCL that is none, where steps run
-// ahead of the devices. Losses, validation errors and parameters are those of the host's ranks.
+// Whole trainings on ranks with devices: through the host, and over a fake NCCL, with which steps run ahead.
+// Losses, validation errors and parameters are those of ranks on the host.
 
 namespace rossby::test {
 namespace {
@@ -38,8 +38,8 @@ enum class Way { host, staged, nccl };
 
 struct Setting {
   bool windows = false;  // a DCRNN, else an STNN
-  bool wavenet = false;  // a Graph WaveNet in place of the DCRNN: it has parameters that ranks own, too
-  const ModelDescriptor* of_registry = nullptr;  // its small model in place of the DCRNN
+  bool wavenet = false;  // Graph WaveNet instead of DCRNN; its parameters are partly owned
+  const ModelDescriptor* of_registry = nullptr;  // its small model instead of the DCRNN
   Index n = 37;
   double clip = 0;
   Index groups = 1;
@@ -47,22 +47,22 @@ struct Setting {
   bool dense = false;
   bool low_rank = false;
   double l1 = 0.01;
-  Index infinite = -1;          // a time step with a value that is not finite, in the first row
+  Index infinite = -1;          // time step with a non-finite value in the first row
   Index finish_at = -1;         // rank 0 votes to finish before this step
-  bool sparse_library = false;  // a library multiplies with the graph, where a rank has all of it
+  bool sparse_library = false;  // a library multiplies with the graph if a rank has all of it
   bool carried = false;         // the device does not keep the series
   bool validates = true;
 };
 
 struct Outcome {
-  std::vector<double> losses;  // terms and validation error of each epoch
+  std::vector<double> losses;  // terms and validation error per epoch
   std::vector<double> parameters;
   Index steps = 0, waits = 0, copied_in = 0;
   StopReason reason = StopReason::epochs;
   std::string error;
 };
 
-/// What a rank has beside the model: a device and ways to the other ranks' where there is one.
+/// What a rank has beside the model: a device, and ways to the devices of other ranks.
 class Ranks {
  public:
   Ranks(Way way, const ProcessGrid& grid) : way_(way), host_(grid.world()), across_(grid.time()) {
@@ -92,7 +92,7 @@ class Ranks {
   [[nodiscard]] Device* device() { return device_.get(); }
   [[nodiscard]] Index waits() const { return driver_ ? driver_->waits() : 0; }
   [[nodiscard]] Index copied_in() const { return driver_ ? driver_->copied_in() : 0; }
-  /// Of steps; of validation and data it is the host's.
+  /// Reducer of steps; validation and data use the host's.
   [[nodiscard]] Reducer& step_reducer() { return way_ == Way::nccl ? *sums_ : host_; }
   [[nodiscard]] Reducer& sums() { return sums_ ? *sums_ : host_; }
   [[nodiscard]] MpiReducer& host() { return host_; }
@@ -101,11 +101,11 @@ class Ranks {
     Reducer* reducer = groups_ ? groups_.get() : &across_;
     return {grid.groups() > 1 ? reducer : nullptr, grid.group() == 0};
   }
-  /// Sums over this stage of arrays on the device, beside the host's.
+  /// Sums over this stage: device arrays here, host arrays by `host`.
   Reducer& plane(Reducer& host) { return beside(host, plane_link_); }
-  /// Over the row blocks of this group and stage.
+  /// Sums over the row blocks of this group and stage.
   Reducer& space(Reducer& host) { return beside(host, space_); }
-  /// An exchange of the device's arrays beside the host's.
+  /// Exchanges the device's arrays; `host` exchanges the host's.
   Exchange& between(const Communicator& comm, Exchange& host, const RowPartition& partition,
                     const GhostList& ghosts) {
     if (way_ == Way::host) return host;
@@ -136,7 +136,7 @@ class Ranks {
   std::vector<std::unique_ptr<Exchange>> exchanges_;
 };
 
-/// Two or three epochs of a task on these ranks.
+/// Runs two or three epochs of a task on these ranks.
 Outcome run(const Setting& setting, Ranks& ranks, const ProcessGrid& grid, Task<double>& task, Index epochs) {
   Optimiser<double> optimiser({.beta1 = 0.9, .epsilon = 1e-3, .fuse = setting.dense}, task.parameters(),
                               ranks.device());
@@ -373,7 +373,7 @@ void expect_that_of_the_host(const Setting& setting) {
     expect_near(there.losses, host.losses, 1e-10);
     expect_near(there.parameters, host.parameters, 1e-9);
     EXPECT_EQ(there.steps, host.steps);
-    if (way == Way::staged) continue;  // its messages are those of the host
+    if (way == Way::staged) continue;  // the host sends its messages
     const Outcome again = train(setting, way);
     EXPECT_EQ(again.losses, there.losses) << "two runs are bit-equal";
     EXPECT_EQ(again.parameters, there.parameters);
@@ -401,7 +401,7 @@ TEST(NcclTraining, IsThatOfTheHostForEveryForecasterOfWindows) {
   }
 }
 
-/// In one epoch more the host waits for the losses once.
+/// In one more epoch the host waits once for the losses.
 TEST(NcclTraining, RunsAheadOfTheDevice) {
   for (Setting setting :
        {Setting{}, Setting{.low_rank = true}, Setting{.windows = true},
@@ -429,7 +429,7 @@ TEST(NcclTraining, HeedsTheVoteOfOneRank) {
   }
 }
 
-/// A loss that is not finite on one rank ends the training on all of them, in the step that made it.
+/// A loss that is not finite on one rank ends the training on all ranks, in the step that made it.
 TEST(NcclTraining, WithoutAFiniteLossEndsOnAllRanks) {
   for (const bool windows : {false, true}) {
     const Setting setting{.windows = windows, .infinite = 7};
@@ -440,7 +440,7 @@ TEST(NcclTraining, WithoutAFiniteLossEndsOnAllRanks) {
   }
 }
 
-/// Parameters that ranks own count in the norm that clips, those that all ranks hold once.
+/// The norm for clipping counts owned parameters of all ranks, and replicated parameters once.
 TEST(NcclTraining, ClipsByTheNormOfAllRanks) {
   const ProcessGrid grid(Communicator::world(), 1, 1);
   const auto values_after = [&](Way way) {
@@ -471,7 +471,7 @@ TEST(NcclTraining, ClipsByTheNormOfAllRanks) {
       ahead += step.run(tape, 0.1, 0, terms, record).ahead ? 1 : 0;
     }
     optimiser.fetch();
-    const bool alone = grid.world().size() == 1;  // else the first step waits, and asks all
+    const bool alone = grid.world().size() == 1;  // otherwise the first step waits, and asks all
     EXPECT_EQ(ahead, way == Way::host ? 0 : alone ? 6 : way == Way::nccl ? 5 : 0);
     return std::vector<double>{own.value[0], shared.value[0]};
   };

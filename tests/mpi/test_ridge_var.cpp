@@ -23,7 +23,7 @@ namespace {
 
 using test::nan;
 
-/// Autocorrelated noise with a common part, of very different size from node to node; some values missing.
+/// Autocorrelated noise with a common part; sizes differ much between nodes, and some values are missing.
 Series noisy(Index steps, Index rows, Index features) {
   Series series(steps, rows, features);
   const Random random(7, "ridge");
@@ -60,8 +60,8 @@ struct Fitted {
   RidgeProblem problem;
 };
 
-/// The rows [first, last) of a series of `all` rows, ready to be solved for; held by pointer, as the problem
-/// points into it.
+/// Rows [first, last) of a series of `all` rows, fitted and ready to solve; a pointer, because the problem
+/// points into the data.
 std::unique_ptr<Fitted> fitted(const Series& whole, const Split& split, Index first, Index last,
                                Index feature, Reducer& reducer) {
   auto f = std::make_unique<Fitted>();
@@ -80,7 +80,7 @@ double largest(const std::vector<double>& values) {
   return worst;
 }
 
-/// Rows of this rank: blocks; the last rank has none where there are more ranks than rows.
+/// Rows of this rank: blocks; the last rank has none if there are more ranks than rows.
 std::pair<Index, Index> share(Index rows) {
   const RowPartition blocks = RowPartition::blocks(rows, world().size());
   const Index first = blocks.begin(world().rank());
@@ -160,7 +160,7 @@ TEST(RidgeVar, AllFormsForecastTheSame) {
   EXPECT_TRUE(gradients->remark().starts_with("ridge_var: conjugate gradients, 34 coefficients a node"));
   ASSERT_EQ(dense.size(), expected.size());
   for (std::size_t k = 0; k < expected.size(); ++k) {
-    const double scale = std::abs(expected[k]) + 50;  // the mean, from which anomalies are rounded
+    const double scale = std::abs(expected[k]) + 50;  // the mean: anomalies are rounded relative to it
     EXPECT_NEAR(dense[k], expected[k], 1e-6 * scale);
     EXPECT_NEAR(iterative[k], dense[k], 1e-6 * scale);
   }
@@ -178,7 +178,7 @@ TEST(RidgeVar, FewStepsTakeTheDualForm) {
   EXPECT_EQ(var->remark(), "ridge_var: Cholesky of 28 training steps");
 }
 
-/// As sizes far beyond this test's would be.
+/// Behaves like sizes far beyond this test's.
 class ManyRanks final : public SpdSolver {
  public:
   [[nodiscard]] Index rows_before(Index) const override { return 0; }
@@ -227,7 +227,7 @@ TEST(RidgeVar, RefusesWhatCannotBe) {
   settings.ridge = 1;
   settings.solver = nullptr;
   EXPECT_THROW(make_ridge_var(settings)->fit(mine, split, reducer), UserError);
-  // Nothing to regress on.
+  // There is nothing to regress on.
   Series flat(60, last - first, 1);
   settings.solver = &solver;
   for (const char* form : {"dense", "iterative"}) {
@@ -239,13 +239,13 @@ TEST(RidgeVar, RefusesWhatCannotBe) {
 TEST(KspSolver, FailuresAreUserErrorsOnAllRanks) {
   const KspSolver solver(world());
   std::vector<double> b(3, 1), x(3);
-  // Singular: conjugate gradients cannot go on.
+  // Singular: conjugate gradients must stop.
   EXPECT_THROW(solver.solve([](auto, auto out) { std::fill(out.begin(), out.end(), 0.0); }, b, x, 1e-12),
                UserError);
   EXPECT_THROW(solver.solve([](auto, auto) { user_error("a product failed"); }, b, x, 1e-12), UserError);
   const std::vector<double> none;
   std::vector<double> nothing;
-  const bool mine = world().rank() == 0;  // the others own nothing
+  const bool mine = world().rank() == 0;  // other ranks own nothing
   EXPECT_EQ(solver.solve(
                 [](auto in, auto out) {
                   for (std::size_t k = 0; k < in.size(); ++k) out[k] = 2 * in[k];

@@ -20,9 +20,8 @@
 #include "tests/mpi/message_count.hpp"
 #include "tests/mpi/small_training.hpp"
 
-// What a training sends on a process grid is what a dry run of the rank says that it will, message for
-// message and byte for byte: halos, sums, time steps and factors of other groups. The real side counts calls
-// of MPI.
+// A dry run of a rank predicts what a training sends on a process grid, message for message and byte for
+// byte: halos, sums, time steps and factors of other groups. MPI calls are counted on the real side.
 
 namespace rossby {
 namespace {
@@ -36,7 +35,7 @@ struct Place {
   int blocks = 1, groups = 1, part = 0, group = 0;
 };
 
-/// What a training stands on.
+/// Everything that a training needs.
 struct Ports {
   std::unique_ptr<Exchange> exchange;
   std::unique_ptr<Reducer> world, space, across;
@@ -44,7 +43,7 @@ struct Ports {
   std::unique_ptr<RowLink> link;
   std::unique_ptr<GroupGather> gather;
 
-  /// The real ones; no exchange yet.
+  /// Real ports, without an exchange yet.
   explicit Ports(const ProcessGrid& grid)
       : world(std::make_unique<MpiReducer>(grid.world())),
         space(std::make_unique<MpiReducer>(grid.space())),
@@ -56,7 +55,7 @@ struct Ports {
     else
       steps = std::make_unique<OneGroup>();
   }
-  /// Pretended ones.
+  /// Pretended ports.
   explicit Ports(const Place& place)
       : world(std::make_unique<TracedReducer>(place.blocks * place.groups)),
         space(std::make_unique<TracedReducer>(place.blocks)),
@@ -80,14 +79,14 @@ struct Ports {
     }
   }
 
-  /// What this rank has sent through each of them.
+  /// Traffic of this rank by port.
   [[nodiscard]] std::vector<Traffic> sent() const {
     return {exchange->sent(), world->sent(), space->sent(), across->sent(),
             steps->sent(),    link->sent(),  gather->sent()};
   }
 };
 
-/// What steps have sent, by port.
+/// Traffic of steps by port.
 using Counts = std::vector<Traffic>;
 
 void subtract(Counts& counts, const Counts& before) {
@@ -97,7 +96,8 @@ void subtract(Counts& counts, const Counts& before) {
   }
 }
 
-/// An epoch of steps of a task; what they send, and what the costs of their ops say that halos send.
+/// Runs an epoch of a task. Returns the traffic of its steps, and the halos according to the costs of their
+/// ops.
 template <class T>
 Counts count_epoch(Task<T>& task, Ports& ports, const Place& place, double clip, bool fuse, bool real) {
   Optimiser<T> optimiser({.beta1 = 0.9, .fuse = fuse}, task.parameters());
@@ -130,7 +130,7 @@ Counts count_epoch(Task<T>& task, Ports& ports, const Place& place, double clip,
   return counts;
 }
 
-/// The rows of a part.
+/// Returns the rows of a part.
 GlobalEdges part_of(const GlobalEdges& whole, const RowPartition& partition, int part) {
   GlobalEdges edges;
   edges.rows = partition.size(part);

@@ -9,17 +9,17 @@
 
 #include "tests/mpi/window_training.hpp"
 
-// Windowed forecasters do not depend on the number of ranks: losses and norms of the steps, trained
-// parameters, validation error and forecasts at P ranks against one, and two runs at one P bit for bit. With
-// missing values, scheduled sampling, clipping, recomputed segments, row counts that P does not divide, and
-// fewer rows than ranks.
+// Window models do not depend on the number of ranks. Compares P ranks with one: losses and norms of steps,
+// trained parameters, validation error and forecasts. Two runs at one P agree to the bit. Cases have missing
+// values, scheduled sampling, clipping, recomputed segments, row counts that P does not divide, and fewer
+// rows than ranks.
 
 namespace rossby {
 namespace {
 
 using namespace small_training;
 
-/// Trained parameters of both, those of rows by their global row.
+/// Compares trained parameters, those of rows by their global row.
 void expect_same_parameters(const Training& many, const Training& one) {
   for (std::size_t p = 0; p < one.model->parameters().size(); ++p) {
     const Parameter<double>& a = *many.model->parameters()[p];
@@ -46,7 +46,7 @@ bool recomputes_steps(const Case& c) {
   return std::ranges::find(modes, "step") != modes.end();
 }
 
-/// Small models of the registry, on many rows and on fewer than ranks.
+/// Small models of the registry, with many rows and with fewer rows than ranks.
 std::vector<Case> cases_of_registry() {
   std::vector<Case> cases;
   const std::string vectors = "node_embedding = 3\ntime_of_day_embedding = 2\nday_of_week_embedding = 2";
@@ -91,7 +91,7 @@ TEST_P(WindowRanks, GiveTheSameLossesAsOneRank) {
   ASSERT_GE(one.losses.size(), 20U);
   for (std::size_t s = 0; s < one.losses.size(); ++s)
     EXPECT_NEAR(many.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << "step " << s / 2;
-  // The loss of one batch of two rows of noise does not tell.
+  // The loss of one batch of two rows of noise says nothing.
   if (GetParam().n > 2 || !GetParam().of_registry) {
     EXPECT_LT(one.losses[one.losses.size() - 2], one.losses[0]) << "it learns";
   }
