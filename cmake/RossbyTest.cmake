@@ -15,7 +15,7 @@
 # A test program returns 77 where all of its tests were skipped (tests/support/exit_code.hpp); a regular expression on
 # its output would not do, because CTest gives a matching one precedence over failures.
 
-# Ranks share cores here: they yield while they wait, are not bound, and may outnumber the cores.
+# Ranks share cores here: waiting ranks yield, are not bound, and may outnumber the cores.
 set(ROSSBY_TEST_ENVIRONMENT
     "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1"
     "OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_pml=ob1"
@@ -23,7 +23,7 @@ set(ROSSBY_TEST_ENVIRONMENT
     "OPENBLAS_NUM_THREADS=1;SCOTCH_PTHREAD_NUMBER=1")
 set(ROSSBY_MPI_TEST_ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT} "OMP_NUM_THREADS=1")
 if(ROSSBY_SANITIZE MATCHES "address")
-  # Open MPI keeps what it allocated in MPI_Init to the end: leaks are looked for in the tests without MPI only.
+  # Open MPI never frees memory of MPI_Init, so only tests without MPI check for leaks.
   list(APPEND ROSSBY_MPI_TEST_ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
   list(APPEND ROSSBY_TEST_ENVIRONMENT "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp")
 endif()
@@ -37,7 +37,7 @@ add_library(rossby_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp
 target_include_directories(rossby_test_main PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(rossby_test_main PUBLIC GTest::gtest PRIVATE rossby_options)
 
-# Builds the tests of lib/ and mpi/, and neither the program nor its tests.
+# Builds the tests of lib/ and mpi/, without the program and its tests.
 add_custom_target(library_tests)
 add_custom_target(brief_library_tests)
 add_dependencies(library_tests brief_library_tests)
@@ -52,7 +52,7 @@ macro(rossby_library_test NAME LONG_SANITIZED LABELS)
   endif()
 endmacro()
 
-# The one place that fixes what every CTest entry has: labels, time limit, meaning of 77.
+# Sets the properties of every CTest entry: labels, time limit, meaning of 77.
 function(rossby_set_test_properties NAME)
   cmake_parse_arguments(TEST "" "PROCESSORS" "LABELS;ENVIRONMENT" ${ARGN})
   set_tests_properties(${NAME} PROPERTIES LABELS "${TEST_LABELS}" ENVIRONMENT "${TEST_ENVIRONMENT}" TIMEOUT 300
@@ -72,7 +72,7 @@ function(rossby_lib_test NAME)
   rossby_library_test(${NAME} TEST_LONG_SANITIZED TEST_LABELS)
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
-  # Of devices: a GPU promises no order of threads. Launches take turns anyway; nightly each launch has every order.
+  # A GPU promises no order of threads. Launches try several orders in turn; nightly, each launch tries every order.
   if(TEST_KERNELS)
     foreach(THREADS down scattered)
       add_test(NAME ${NAME}.${THREADS} CONFIGURATIONS Nightly COMMAND test_${NAME} --gtest_filter=Simulated/*)
@@ -97,7 +97,7 @@ function(rossby_mpi_test NAME)
     endif()
     add_test(NAME ${NAME}.np${RANKS} ${CONFIGURATIONS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)
-    # Beside another test each exchange would wait for a turn on the processor: 2 ranks of nccl_training took minutes.
+    # Beside another test, each exchange would wait for a processor: 2 ranks of nccl_training took minutes.
     rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${RANKS} LABELS mpi np${RANKS} ${TEST_LABELS}
                                ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
   endforeach()
@@ -116,7 +116,7 @@ function(rossby_nightly_test NAME)
   set_tests_properties(${NAME} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
 endfunction()
 
-# Builds every fuzz target and nothing else of the tests.
+# Builds every fuzz target and no other test.
 add_custom_target(fuzzers)
 
 function(rossby_fuzz_target NAME)

@@ -26,28 +26,28 @@ struct GraphArguments {
   std::string output;
   std::string from;        // distances | coordinates | correlation | edges | matrix
   std::string table;       // comma-separated values; empty: none
-  std::string ids;         // variable with the names that the table uses; empty: node numbers
+  std::string ids;         // names in the table; empty: node numbers
   std::string kernel;      // of coordinates: none | gaussian; empty: none
-  std::string variable;    // empty: the only one that fits
+  std::string variable;    // empty: the only suitable one
   std::string null_value;  // empty: none
   std::string train;       // as split.train; empty: its default
-  double threshold = -1;   // −1: the kind's own
+  double threshold = -1;   // −1: default of the kind
   double sigma = -1;       // −1: standard deviation of the distances
-  Index neighbours = 0;    // 0: the kind's own
+  Index neighbours = 0;    // 0: default of the kind
   Index overlap = 0;       // 0: its default
-  Index first_step = 0;    // as data.first_step and data.last_step
+  Index first_step = 0;    // like data.first_step and data.last_step
   Index last_step = -1;
   bool skip_unknown = false;
   bool symmetric = false;
 };
 
-/// Edges and what is said of their weights.
+/// Edges and a description of their weights.
 struct Made {
   std::vector<Edge> edges;
   std::string meaning;
 };
 
-/// Refuses options that the kind of graph has no use for.
+/// Refuses options that this kind of graph does not use.
 void check_options(const GraphArguments& a) {
   const std::string& from = a.from;
   const bool table = from == "distances" || from == "edges" || from == "matrix";
@@ -186,7 +186,7 @@ Made from_correlation(const GraphArguments& a, const SeriesFile& file) {
 SeriesFile open_series(const GraphArguments& a) {
   std::vector<std::string> variables;
   if (!a.variable.empty()) variables = {a.variable};
-  // Where values do not matter, any variable tells what the nodes are.
+  // If values do not matter, any variable defines the nodes.
   if (a.variable.empty() && a.from != "correlation")
     if (const auto fitting = SeriesFile::candidates(a.file); !fitting.empty()) variables = {fitting.front()};
   return SeriesFile::open(a.file, variables, a.first_step, a.last_step, parse_null_value(a.null_value));
