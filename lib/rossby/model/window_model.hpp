@@ -38,7 +38,6 @@ class WindowSource {
   [[nodiscard]] virtual bool feeds_truth(Index h) const = 0;
   /// Returns the scaled truth of output step h = 0, 1, …: (rows, B, features of one level), a constant. Call
   /// only if feeds_truth(h).
-  /// fed.
   [[nodiscard]] virtual Var<T> truth(Tape<T>& tape, Index h) const = 0;
 
   /// Returns the row that step t of every window reads in one of the model's calendar tables. t < inputs is

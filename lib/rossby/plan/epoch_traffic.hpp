@@ -17,7 +17,6 @@ struct EpochTrafficOptions {
 /// batches, one batch of each size is traced, without random flags and with each flag alone. The traffic of
 /// time steps that a batch brings is counted batch by batch. Otherwise, all epochs equal the one in `traced`;
 /// the result is empty if `traced` is no whole epoch. Computes nothing, as in trace_ops. Collective.
-/// is not whole. Nothing is computed, as in trace_ops. Collective.
 template <class T>
 [[nodiscard]] std::vector<EpochTraffic> trace_epochs(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer,
                                                      double clip, const Exec& exec, TimeGroups groups,

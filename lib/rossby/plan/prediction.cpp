@@ -45,7 +45,7 @@ struct RankTimes {
   Prediction parts;                      // of the step, without stragglers
   double far = 0;                        // seconds of far calls
   double rounds = 0;                     // of messages
-  std::map<std::string, double> errors;  // by op: seconds that its calls may be off, all in one direction
+  std::map<std::string, double> errors;  // by op: possible error in seconds, all in one direction
   /// Standard deviation of the logarithm of the step without waits for stages: errors of different ops
   /// average out.
   [[nodiscard]] double doubt(bool lacks) const {

@@ -15,7 +15,6 @@ namespace rossby {
 
 /// Returns the machine with the devices of another one: calls on the device, enqueue times of its host, rates
 /// and exchanges of arrays on devices. Throws UserError if the other was measured without a device.
-/// and exchanges of arrays on them. Throws UserError where the other was measured without.
 [[nodiscard]] MachineProfile with_devices_of(const MachineProfile& profile, const MachineProfile& other);
 
 }  // namespace rossby

@@ -57,7 +57,7 @@ void Asynchronous<T>::make_updates(Leg& leg) noexcept {
   leg.handover.stop();
 }
 
-/// While the worker waits: makes updates if no thread does; else sleeps.
+/// Makes updates while the worker waits, unless a thread makes them; then it only waits.
 template <class T>
 void Asynchronous<T>::turn(Leg& leg, double pause) {
   if (options_.thread) return leg.handover.wait_for_updates(pause);

@@ -58,7 +58,6 @@ class UpdateSink final : public GradientSink<T> {
 /// begin_step. Their Σ gradient² is known only afterwards, so clipping by the global norm reaches them one
 /// step late: the caller passes the factor of the last step with fused parameters. Parameter::clips_late
 /// marks the other parameters that take this factor.
-/// take that factor.
 template <class T>
 class Optimiser {
  public:

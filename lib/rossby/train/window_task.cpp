@@ -25,7 +25,7 @@ Var<T> level_of(const Var<T>& output, Index level, Index features) {
   return output.channels() == features ? output : slice_channels(output, level * features, features);
 }
 
-/// Returns the share of its stage.
+/// Returns this stage's share of the origins.
 std::vector<Index> part_of(const std::vector<Index>& origins, const WindowTaskOptions& options) {
   const Index size = std::ssize(origins);
   return {origins.begin() + size * options.stage / options.stages,

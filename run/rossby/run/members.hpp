@@ -69,7 +69,7 @@ class Members {
 
   /// True if a run reads inputs that are known ahead.
   [[nodiscard]] bool read_ahead() const;
-  /// Throws UserError that names the member if its data differ, or its parts and parts must be the same.
+  /// Throws UserError that names the member if its data differ, or if its parts differ and must not.
   /// Collective.
   void expect_same_data();
   /// Throws UserError that names `name` if another forecaster, with this configuration and domain, has other

@@ -102,7 +102,7 @@ std::string obstacle(const MachineProfile& here, const MachineProfile& profile, 
   if (here.processor != profile.processor || here.cores != profile.cores)
     return fmt::format("the file is of another machine ({}, {} cores)", profile.processor, profile.cores);
   if (memory > 0.8 * here.memory_bytes) return "the host has too little memory for it";
-  constexpr double steps = 4;  // and the work before the first one
+  constexpr double steps = 4;  // including the work before the first one
   if (steps * step > left)
     return fmt::format("steps of some {:.1g} s take too long, {:.0f} s are left for measuring", step,
                        std::max(left, 0.0));

@@ -42,7 +42,7 @@ double waiting_of(const Prediction& p) {
   return p.messages + p.reduction + p.pipeline + p.straggler;
 }
 
-/// Messages and bytes: exact if every epoch was predicted right, else the relative error.
+/// Returns "exact" if predicted messages and bytes match (by epoch if known), else the relative errors.
 std::string sent_text(const TrainingPlan& plan) {
   const TrainingPlan::Measured& m = plan.measured.front();
   const Prediction& p = plan.interpolated;

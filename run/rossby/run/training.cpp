@@ -246,7 +246,7 @@ Json Training<T>::metadata(const TrainingState& state) const {
   return json;
 }
 
-/// Stops before results that depend on an untrustworthy checkpoint are written.
+/// Throws NotFinite before a checkpoint with values that are not finite is written.
 template <class T>
 void Training<T>::check_finite() {
   const std::string found = describe_not_finite(comm_, *run_, false);

@@ -21,7 +21,7 @@ namespace rossby {
 template <class T>
 class Training {
  public:
-  /// `config` is what the user asked for. `config`, `options` and `run` must outlive this.
+  /// `config` is the user's configuration. `config`, `options` and `run` must outlive this object.
   Training(const Communicator& comm, const Config& config, const TrainOptions& options, ModelRun<T>& run);
 
   /// Call before fit. `directory`: for metrics, on rank 0; null elsewhere. Drops metrics of epochs that are

@@ -46,8 +46,8 @@ struct GraphWavenetOptions {
 ///     y_t   = tanh(F_0 x_{t−d} + F_1 x_t + f) ∘ sigmoid(G_0 x_{t−d} + G_1 x_t + g)
 ///     h_t   = dropout(Σ_k z_k W_kᵀ + w) + x_t        z = y, S_s y, S_s² y, …, A y, A² y, …
 ///     x_new = batch norm(h)
-///     out   = end(relu(Σ_l (V_l y^l_last + v_l)))    y^l_last: the last step of layer l, all that an end
-///     sees end   = linear(relu(linear(·)))                to all output steps at once
+///     out   = end(relu(Σ_l (V_l y^l_last + v_l)))    y^l_last: the last step of layer l
+///     end   = linear(relu(linear(·)))                to all output steps at once
 ///
 /// S_s are the diffusion's supports. A sums over nodes by the self-adaptive adjacency softmax(relu(E_source
 /// E_targetᵀ)): (A y)_w = Σ_v softmax_vw y_v. The last layer feeds only the end, so it has no graph
