@@ -233,7 +233,7 @@ class Ends(Asynchronous, support.LiveTest):
 
 
 class FullDisk(FullCheckpoint, Asynchronous):
-    """Only the test below. Another test file runs those of FullCheckpoint."""
+    """Runs only the test below; another test file runs the tests of FullCheckpoint."""
 
     def test_checkpoint(self):
         settings = " ".join("--set " + s for s in ("train.updates=asynchronous", "parallel.time_groups=2", "window.batch=4"))

@@ -1,4 +1,4 @@
-"""Trainings on a simulated device: the losses of the host, over ranks, left and resumed; devices that are not there."""
+"""Trainings on a simulated device: losses equal the host's, over ranks and resumed; missing devices are refused."""
 
 import json
 import re
@@ -100,7 +100,7 @@ class Device(Runs):
         self.resumed_at_every_step("groups_left", *GROUPS, "relation.discover=dense", DEVICE, LONG_SLABS)
 
     def same_forecasts(self, name, ranks, *settings, tolerance=1e-10):
-        """Scores and forecasts of a run that the host trained, by a device and by the host."""
+        """Scores and forecasts of a run trained on the host, computed on a device and on the host."""
         self.succeed(1, *self.arguments(name, *settings))
         for words in (["evaluate", name, "--set", "evaluate.baselines=false"], ["forecast", name, "--steps", "2"]):
             figures = []
@@ -131,7 +131,7 @@ class Device(Runs):
                 self.same_forecasts(name, ranks, *settings, tolerance=1e-4 if name == "fbf16" else 1e-10)
 
     def test_evaluation_of_what_a_device_trained(self):
-        """There is a device, and where there is none, the host."""
+        """A trained run is evaluated on a device if there is one, else on the host."""
         self.succeed(2, *self.arguments("scored", DEVICE))
         self.assertIn("device    simulated\n", self.succeed(2, "evaluate", "scored").out)
         self.assertIn("device    simulated\n", self.succeed(1, "forecast", "scored", "--steps", "2").out)
@@ -146,7 +146,7 @@ class Device(Runs):
 
     @support.long_test
     def test_streamed(self):
-        """W comes to the device by chunks of two rows: the bits of a W that lies there, from host memory or from files."""
+        """W streams to the device in chunks of two rows: same bits as a resident W, from host memory or from files."""
         dense = ["relation.discover=dense", f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}",
                  f"relation.stream_gib={(2 * 3 * 2 * 9 * 8 + 1) / 2**30}"]
         for ranks in (1, 3):
@@ -162,8 +162,8 @@ class Device(Runs):
                              "are not enough: two chunks of .* are needed")
 
     def test_memory_of_a_device_bounds_what_streams_there(self):
-        """Chunks are made for a third of it, without a word about their size; elsewhere it bounds them alone."""
-        nodes = 1500  # 9 MiB of weights, and of their moment: beside 12 that a device keeps for itself
+        """Chunks take at most a third of parallel.device_memory; on the host it limits only chunks."""
+        nodes = 1500  # 9 MiB of weights and as many of their moment, beside 12 that a device reserves
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
         settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=1", "relation.graph=none",
                     "relation.discover=dense", "evaluate.baselines=false", "parallel.dense_kernel=own"]
@@ -172,7 +172,7 @@ class Device(Runs):
         self.succeed(1, *self.arguments("third", *settings, DEVICE, *STREAMED, "parallel.device_memory=24MiB"))
         self.succeed(1, "evaluate", "third", "--set", "evaluate.horizons=1")
         self.succeed(1, *self.arguments("files", *settings, "relation.memory=streamed", "parallel.device_memory=2MiB"))
-        # Chunks sum in another order.
+        # Chunks sum in a different order.
         losses = {run: self.lines(run)[-1]["loss"] for run in ("whole", "third", "files")}
         for run in ("third", "files"):
             self.assertAlmostEqual(losses[run], losses["whole"], delta=1e-5 * losses["whole"])
@@ -181,7 +181,8 @@ class Device(Runs):
 
     @support.long_test
     def test_streamed_and_updated_on_the_host(self):
-        """Gradients travel, not moments: the losses of a device that updates, the same bits by every way."""
+        """Gradients travel, not moments: losses equal those of a device that updates, with the same bits by every
+        way."""
         dense = ["relation.discover=dense", f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}"]
         for ranks in (1, 3):
             name = f"updated{ranks}"
@@ -228,8 +229,8 @@ class Device(Runs):
         self.near("bf16_host", "bf16", 2e-3)
 
     def test_a_rank_that_lacks_memory_alone(self):
-        """The others wait in a step for what it would have sent: its message ends the job, not a watchdog."""
-        nodes = 600  # two blocks of equal cost: the first node's many edges, and nearly all rows
+        """Other ranks wait in a step for a message of the failed rank: its error ends the job, not a watchdog."""
+        nodes = 600  # two blocks of equal cost: node 1 with its many edges, and nearly all rows
         self.netcdf("hub.nc", sensors(steps=8, nodes=nodes, source=", ".join(str(i) for i in [*range(nodes), *range(1, nodes)]),
                                       destination=", ".join(str(i) for i in [*range(1, nodes), 0] + (nodes - 1) * [0]),
                                       weight=", ".join((2 * nodes - 1) * ["1"])))
@@ -269,7 +270,7 @@ class Device(Runs):
 
 
 class Windowed(Device):
-    """The same for forecasters of windows."""
+    """The same for window models."""
     config = "windows.toml"
 
     def test_forecasters(self):

@@ -1,5 +1,4 @@
-"""Files of hindcasts and maps of scores, and scores by weights, times and regions: what NumPy makes of the same
-forecasts."""
+"""Hindcast files, score maps, and scores by weights, times and regions: compared with NumPy on the same forecasts."""
 
 import contextlib
 import os
@@ -53,12 +52,13 @@ class Files(LoadsJson, support.ProgramTest):
             return data.load()
 
     def columns(self, data, name):
-        """(lead, all other places) of a variable of hindcasts in double, with those of times and nodes."""
+        """Returns (lead, all other dimensions) of a hindcast variable in double, with its times and nodes."""
         values = data[name].transpose("lead", "init_time", ...).values.astype(float)
         return values.reshape(len(values), -1)
 
     def hold_scores(self, data, found, variable, weights=None, chosen=None):
-        """Holds evaluation.json against NumPy: `chosen` (init_time, lead, nodes…) picks some, weights are of nodes."""
+        """Compares evaluation.json with NumPy: `chosen` (init_time, lead, nodes…) selects values, weights belong to
+        nodes."""
         shape = data[variable].transpose("lead", "init_time", ...).shape
         w = numpy.ones(shape) if weights is None else numpy.broadcast_to(weights, shape)
         if chosen is not None:
@@ -91,7 +91,7 @@ class Files(LoadsJson, support.ProgramTest):
                                            msg=f"{measure} of {name} at step {h + 1}")
 
     def hold_intervals_of_leads(self, found):
-        """They hold the errors that they are of, and are not all the same."""
+        """Maps hold the right errors, which are not all equal."""
         validated = found["skill"]["validated"]
         for entry, paired in zip(found["horizons"], validated["horizons"], strict=True):
             bounds, rmse = entry["interval"]["rmse"], entry["rmse"]["model"]
@@ -107,7 +107,7 @@ class Files(LoadsJson, support.ProgramTest):
                       for name in ("", "_observation", "_baseline", "_climatology"))
         error = f - o
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of land
+            warnings.simplefilter("ignore", RuntimeWarning)  # land is NaN
             rmse, other = (numpy.sqrt(numpy.nanmean(e**2, 1)) for e in (error, b - o))
             mae, bias = numpy.nanmean(abs(error), 1), numpy.nanmean(error, 1)
         scale = numpy.nanmean(abs(error))
@@ -187,7 +187,7 @@ class Grid(GridFiles):
                 compare(plain[name].values, deflated[name].values)
 
     def killed(self, file):
-        """A killed evaluation: what it has left, the kept file and how far it got."""
+        """Returns what a killed evaluation left: the kept file and its progress."""
         progress = self.path(file + ".progress")
         for _ in range(20):
             process = self.launch([support.mpiexec, "-n", "2", support.rossby, "evaluate", "run", "-o", "killed.json",
@@ -231,7 +231,7 @@ class Grid(GridFiles):
             file.write(struct.pack("<f", 1234))
         self.evaluated(2, "--hindcasts", "h.nc")
         self.assertEqual(self.dataset("h.nc").sst.values.flat[0], 1234)
-        # Begun anew: other settings, a file that was cut, text that says nothing, a deflated file.
+        # Starts anew with other settings, a truncated file, invalid text or a deflated file.
         for text, options in [(None, ("--set", "split.test=12")), (f"{identity}\n{part}\n{int(bytes_) + 1} 5 {first}\n", ()),
                               ("nonsense", ()), (f"{identity}\n../{part}\n{numbers}\n", ()), (None, ("--deflate", "1"))]:
             leave(text or f"{identity}\n{part}\n{numbers}\n")
@@ -292,7 +292,8 @@ class Grid(GridFiles):
         self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "50"], "intervals.h5: .*Run rossby evaluate run")
 
     def test_intervals_cover(self):
-        """By NumPy: shares of the observations that lie in the intervals of forecasts from their origins."""
+        """Compares coverage with NumPy: shares of observations inside the intervals of forecasts from their
+        origins."""
         run = self.trained()
         self.succeed(2, "evaluate", run, "--hindcasts", "h.nc")
         found, data = self.load(run + "/evaluation.json", "evaluation.schema.json")["intervals"], self.dataset("h.nc")

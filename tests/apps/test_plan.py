@@ -1,4 +1,4 @@
-"""rossby calibrate and rossby plan: a machine's measurements, predictions from them, and what became of those."""
+"""rossby calibrate and rossby plan: measurements of a machine, predictions from them, and checks of predictions."""
 
 import json
 import os
@@ -14,7 +14,7 @@ class Plan(PlanRuns):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # All nodes act on the first one, and on nobody else.
+        # All other nodes act on the first node only.
         cls.netcdf("star.nc", sensors(30, 60, ", ".join(map(str, range(1, 60))), ", ".join("0" for _ in range(59)),
                                       ", ".join("1" for _ in range(59))))
         for ranks in (1, 2):
@@ -51,7 +51,7 @@ class Plan(PlanRuns):
         self.refuse(1, ["calibrate", "-o", "only.json", "--only", "all"], "--only", code=2)
 
     def test_batches_and_gains_of_candidates(self):
-        """All training steps are a batch where no slab is cut; gains are over the fewest ranks."""
+        """Without slabs, a batch has all training steps; gains are relative to the fewest ranks."""
         found = []
         for slab in ("0", "1000"):
             self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json", "--ranks", "1,2", "--set", f"train.slab_steps={slab}",
@@ -65,12 +65,12 @@ class Plan(PlanRuns):
         self.assertAlmostEqual(two["efficiency"], two["speed_up"] / 2, 9)
 
     def test_validations_choose_a_grid(self):
-        """Time groups exchange no rows in a step, but one of them validates while the other waits."""
+        """Time groups exchange no rows in a step, but one group validates while the other waits."""
         slow = self.load("machine.json", "machine.schema.json")
         for sample in slow["messages"]:
             sample["seconds"] *= 100 if sample["kind"] in ("gather", "scatter_add") else 1
         for op in slow["ops"]:
-            if op["op"] == "scores":  # not how a busy machine measured it
+            if op["op"] == "scores":  # a busy machine may measure otherwise
                 op["seconds"] = 1e-4 * op["flops"]
         self.write("slow.json", json.dumps(slow))
         for epochs, every, groups in (("1", "1", 1), ("1000000", "1000000", 2)):
@@ -84,7 +84,7 @@ class Plan(PlanRuns):
         self.succeed(1, "calibrate", "-o", "own.json", "--quick", "--config", "windows.toml")
         own = self.load("own.json", "machine.schema.json")
         self.assertGreater(len(own["ops"]), len([op for op in before["ops"] if op["ranks"] == 1]))
-        # What was measured itself is near to itself.
+        # A training with measurements of its own ops is near them.
         self.succeed(1, "plan", "windows.toml", "--machine", "own.json", "-o", "own_plan.json")
         self.assertLess(self.load("own_plan.json", "plan.schema.json")["predicted"]["far_share"], 0.01)
 
@@ -149,19 +149,19 @@ class Plan(PlanRuns):
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:3]], ["exact", "exact"], "messages and bytes")
         self.assertRegex(out, r"2 runs: mean error [0-9.]+ %, worst [0-9.]+ %; in the expected interval [0-2]\n")
         self.assertRegex(out, r"\nvalidations of 2 runs: mean error [0-9.]+ %, worst [0-9.]+ %\n")
-        # A run that goes on with other ranks has a plan of those: the epochs before are not held against it.
+        # A run that goes on with other ranks gets a plan for them, which does not cover earlier epochs.
         self.succeed(1, *self.arguments("moved", "train.epochs=3"), "--machine", "machine.json")
         self.succeed(2, *self.arguments("moved", "train.epochs=6"), "--machine", "machine.json")
         moved = self.succeed(1, "plan", "--check", "moved").out.splitlines()
         self.assertEqual(moved[1].split()[-1], "exact")
         never = ["--set", "relation.self=true", "--set", "relation.self_start=1"]
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", *never], "relation.self_start = 1: .* never change")
-        # Of an ended run that is started again nothing is measured, and nothing forgotten.
+        # Starting a finished run again measures nothing and keeps its plan.
         before = self.load("run1/plan.json", "plan.schema.json")
         again = self.succeed(1, *self.arguments("run1", "train.epochs=6"), "--machine", "machine.json").out
         self.assertIn("nothing is left to do", again)
         self.assertEqual(self.load("run1/plan.json", "plan.schema.json"), before)
-        # Nor of one whose state alone was left to write, on ranks that have trained nothing of it.
+        # The same if only the final state was missing, on ranks that have trained nothing of the run.
         self.succeed(1, *self.arguments("stale", "train.epochs=3"))
         os.remove(self.path("stale/checkpoints/state.h5"))
         again = self.succeed(2, *self.arguments("stale", "train.epochs=3"), "--machine", "machine.json").out
@@ -187,7 +187,7 @@ class Plan(PlanRuns):
             self.assertAlmostEqual(parts[3][0], 1e3 * measured["waiting"], delta=1e-3)
 
     def test_streamed(self):
-        """Chunks of relations that lie in files: what travels is told to the byte, and waited for where it is too much."""
+        """Chunks of relations in files: plans predict their bytes exactly, and the waits if there are too many."""
         dense = ["relation.graph=none", "relation.discover=dense", "train.epochs=4", "split.validation=0", "schedule.metric=train", "train.slab_steps=4"]
         chunks = ["relation.memory=streamed", f"relation.stream_folder={self.path('.')}", f"relation.chunk_mib={2 * 9 * 4 / 2**20}"]
         for run, ranks, kept, momentum, *settings in (
@@ -204,15 +204,15 @@ class Plan(PlanRuns):
                     epochs = [json.loads(line) for line in file]
                 steps = plan["predicted"]["epoch_steps"]
                 told = {way: round(steps * sum(op[f"{way}_bytes"] * op["calls"] for op in plan["ops"])) for way in ("brought", "home")}
-                if run == "all":  # everything stays
+                if run == "all":  # everything stays in memory
                     self.assertEqual(told, {"brought": 0, "home": 0})
                     self.assertNotIn("streamed_bytes", epochs[-1])
                     continue
                 self.assertGreater(told["home"], 9 * 9 * word // 2)
-                # Of two ranks the second has room for its four rows.
+                # With two ranks, the second has room for its four rows.
                 self.assertEqual([epoch["streamed_bytes"] for epoch in epochs[1:]], [told] * 3)
                 self.assertGreater(plan["measured"]["transfer"], 0)
-        # A machine whose files are slow, and one that was measured before files were.
+        # A machine with slow files, and a machine file from before files were measured.
         machine = self.load("machine.json", "machine.schema.json")
         for rate in machine["rates"]:
             if rate["kind"].startswith("file_"):
@@ -225,7 +225,7 @@ class Plan(PlanRuns):
         plan = self.load("slow_plan.json", "plan.schema.json")
         moved = sum((op["brought_bytes"] + op["home_bytes"]) * op["calls"] for op in plan["ops"])
         self.assertAlmostEqual(plan["predicted"]["transfer"] / (moved / 1e3), 1, delta=0.01)
-        # A validation writes nothing, whatever the last step left, and reads where the step does: from the disk, if that and
+        # A validation writes nothing, whatever the last step left. Like a step, it reads from the disk if the files and
         # the rank's arrays do not fit into memory together.
         validated = [word.replace("split.validation=0", "split.validation=8") for word in streamed]
 
@@ -248,7 +248,7 @@ class Plan(PlanRuns):
         self.write("old.json", json.dumps(machine))
         out = self.succeed(1, "plan", "stnn.toml", *streamed, "--machine", "old.json").out
         self.assertRegex(out, "never measured, .*chunks of streamed relations")
-        # Both are candidates where nobody has chosen.
+        # Both are candidates unless the user has chosen.
         dense = [f"--set={setting}" for setting in dense]
         found = self.candidates(1, "stnn.toml", *dense, "--set", room, "--set", chunks[2], "--candidates",
                                 machine="slow.json")["candidates"]
@@ -259,7 +259,8 @@ class Plan(PlanRuns):
         self.assertEqual(len(found), 1)
 
     def test_messages_and_bytes(self):
-        """As told, epoch by epoch: steps of different batches, grids, steps of other groups, what decoders are fed."""
+        """Plans predict messages exactly, epoch by epoch: batches, grids, steps of other groups, inputs of
+        decoders."""
         source, target = (", ".join(str((i + k) % 9) for i in range(9)) for k in (0, 1))
         self.netcdf("holes.nc", sensors(30, 9, source, target, ", ".join("1" * 9), holes=[(t, i) for t in range(3, 9) for i in (1, 4)]))
         everywhere = ("window.sampling=global", "window.batch=16")
@@ -292,13 +293,14 @@ class Plan(PlanRuns):
             self.assertEqual([epoch[0] for epoch in sent], [0, 1, 2])
         out = self.succeed(1, "plan", "--check", *runs).out
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:len(runs) + 1]], ["exact"] * len(runs), out)
-        # The test would not see much where all epochs were alike.
+        # The test would show little if all epochs were alike.
         for run, epochs in (("sent1", 2), ("sent3", 2), ("sent9", 2)):
             told = self.load(run + "/plan.json", "plan.schema.json")["predicted"]["sent"]["epochs"]
             self.assertGreaterEqual(len(set(map(tuple, told))), epochs, run)
 
     def test_memory_of_a_cut_graph(self):
-        """What libraries take to cut a graph counts where one is cut: by several ranks that are there, or are not."""
+        """Library memory for cutting a graph counts if several ranks cut one, whether these ranks exist here or
+        not."""
         machine = self.load("machine.json", "machine.schema.json")
         self.write("cut.json", json.dumps(machine | {"cut_bytes": machine["cut_bytes"] + 1e9}))
         for partition, more in (("graph", 1e9), ("blocks", 0)):
@@ -322,10 +324,10 @@ class Plan(PlanRuns):
                  for c in candidates]
         self.assertEqual(tried, [(2, 1, 1, "none"), (2, 1, 1, "cell"), (2, 1, 1, "step"), (1, 2, 1, "none"), (1, 2, 1, "cell"),
                                  (1, 2, 1, "none"), (1, 2, 1, "cell"), (1, 1, 2, "none"), (1, 1, 2, "cell"), (1, 1, 2, "step")])
-        # Cells of both, and first those of the encoder.
+        # Cells of encoder and decoder; the encoder's come first.
         self.assertEqual([c["settings"][2] for c in candidates if c["stages"] == 2 and "none" in c["settings"][-1]],
                          ["parallel.stage_layers=[1,1]", "parallel.stage_layers=[2,2]"])
-        # Another model is nobody's candidate: batch normalisation is of a micro-batch.
+        # Micro-batches would change a model with batch normalisation, so they are no candidates.
         normed = self.candidates(2, "windows.toml", "--candidates", *[word for s in GRAPH_WAVENET for word in ("--set", s)])["candidates"]
         for jobs, micro_batches in ((candidates, {"window.micro_batches=4"}), (normed, set())):
             deep = [c["settings"] for c in jobs if c["stages"] == 2]
@@ -360,7 +362,7 @@ class Plan(PlanRuns):
                     "--plan auto: no candidate fits into memory. The first: needs ")
 
     def test_jobs_that_are_not_there(self):
-        """What one process says of a job is what the ranks of that job say of themselves."""
+        """One process plans a job like the ranks of that job do."""
         for config, *settings in (("stnn.toml",), ("stnn.toml", "relation.discover=dense", "train.slab_steps=12"),
                                   ("stnn.toml", "parallel.partition=graph", "relation.mode=refine"),
                                   ("stnn.toml", "data.file=star.nc", "parallel.partition=weighted", "parallel.entry_cost=2"),
@@ -405,14 +407,14 @@ class Plan(PlanRuns):
         self.assertRegex(out, r"fastest: [0-9]+ ranks?( --set [a-z_.]+=[][0-9,]+)*\n")
         refused = self.candidates(1, "windows.toml", "--ranks", "64", "--set", "parallel.threads=1")["candidates"]
         self.assertEqual([c["refused"] != "" for c in refused if c["time_groups"] == 64], [True] * 3)  # no ranks for stages
-        # Nodes are fewer than ranks: most of them own nothing, and still take part.
+        # There are fewer nodes than ranks: most ranks own nothing, and still take part.
         alone = [c for c in refused if c["time_groups"] == 1]
         self.assertEqual([c["refused"] for c in alone],
                          [f"{c['row_blocks']} row blocks of 9 nodes" if c["row_blocks"] > 9 else "" for c in alone])
         self.assertEqual({c["stages"] for c in alone}, {1, 2, 4})
 
     def test_what_was_never_measured(self):
-        """Is said, and no candidate is fast because of it."""
+        """A missing measurement is reported, and makes no candidate fast."""
         silent = self.load("machine.json", "machine.schema.json")
         silent["messages"], silent["stragglers"] = [], []
         self.write("silent.json", json.dumps(silent))
@@ -433,7 +435,7 @@ class Plan(PlanRuns):
         out = self.succeed(1, "plan", "stnn.toml", "--set", "parallel.threads=1", "--machine", "machine.json", "--ranks", "8",
                            "--ranks-per-host", "2").out
         self.assertRegex(out, r"fastest: 8 ranks.*\n  on 4 hosts of 2 ranks .*\n(.*\n)*.*never measured.*messages between hosts")
-        # More row blocks than there are nodes; too little memory; nothing that GPUs could round.
+        # More row blocks than nodes; too little memory; nothing that GPUs could round.
         jobs = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1024")["candidates"]
         self.assertRegex([job for job in jobs if job["time_groups"] == 1][0]["refused"], "^1024 row blocks of [0-9]+ nodes$")
         small = self.load("machine.json", "machine.schema.json")
@@ -448,7 +450,7 @@ class Plan(PlanRuns):
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--ranks", ""], "--ranks", code=2)
 
     def test_layers_of_stages_that_are_set(self):
-        # Rows of different costs: their times are fitted without stages.
+        # Rows have different costs: their times are fitted without stages.
         stages = ["--set", "data.file=star.nc", "--set", "parallel.stages=2", "--set", "parallel.stage_layers=[2, 2]"]
         for ranks, arguments in ((1, ["--ranks", "2"]), (2, ["--candidates"])):
             jobs = self.candidates(ranks, "windows.toml", *stages, *arguments)["candidates"]
@@ -469,14 +471,14 @@ class Plan(PlanRuns):
             support.kill_group(process)
         self.assertEqual(process.returncode, 1)
         self.assertIn("taken: another process has meanwhile trained a run in it", err)
-        self.assertIn("not kept: late.json: not a regular file", out)  # a pipe, which waits for a writer
+        self.assertIn("not kept: late.json: not a regular file", out)  # a pipe would wait for a writer
         with open(self.path("taken/metrics.jsonl"), encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2)
 
     def test_balance(self):
-        """Rows and entries cost what they take on the machine, where they differ from rank to rank."""
+        """Rows and entries have the costs of the machine, if these differ between ranks."""
         arguments = ["--set", "parallel.threads=1", "--set", "data.file=star.nc"]
-        # A quick calibration on a busy machine may miss what so few entries take.
+        # A quick calibration on a busy machine may miss the time of so few entries.
         steady = self.load("machine.json", "machine.schema.json")
         for op in steady["ops"]:
             op["seconds"] = 1e-7 + 1e-9 * op["flops"] + 1e-10 * op["bytes"]
@@ -487,16 +489,16 @@ class Plan(PlanRuns):
         of_kind = {job["settings"][1]: job for job in jobs if job["time_groups"] == 1}
         for kind, job in of_kind.items():
             self.assertGreaterEqual(job["predicted"]["imbalance"], 1)
-            # Equal rows stay equal rows, whatever entries cost.
+            # Equal rows stay equal, whatever entries cost.
             if kind == "parallel.partition=blocks":
                 self.assertNotIn("entry_cost", "".join(job["settings"]))
         self.assertRegex(of_kind["parallel.partition=weighted"]["settings"][-1], "^parallel.entry_cost=[0-9]")
         self.assertGreater(of_kind["parallel.partition=blocks"]["predicted"]["imbalance"],
                            1.01 * of_kind["parallel.partition=weighted"]["predicted"]["imbalance"])
-        # On the ranks themselves, too, and where all rows have as many entries, or somebody has decided, not at all.
+        # Also on the ranks themselves; never if all rows have equally many entries or the user has decided.
         here = self.candidates(2, "stnn.toml", *arguments, "--candidates")["candidates"]
         self.assertGreaterEqual(here[0]["predicted"]["imbalance"], 1)
-        # Balanced or not: what takes less.
+        # The faster of balanced and unbalanced.
         self.succeed(2, "plan", "stnn.toml", *arguments, "--machine", "machine.json", "-o", "as_it_is.json")
         self.assertGreaterEqual(self.load("as_it_is.json", "plan.schema.json")["predicted"]["step_seconds"],
                                 here[0]["predicted"]["step_seconds"])
@@ -519,12 +521,12 @@ class Plan(PlanRuns):
         self.assertEqual(sorted(by_batch), [2, 4, 8])
         self.assertEqual([by_batch[2], by_batch[4]], [[""] * 5] * 2)
         self.assertEqual(set(by_batch[8]), {"a batch of 8 is not within 60 % of the target, 4"})
-        # On the ranks themselves the same.
+        # The ranks themselves give the same answer.
         self.assertEqual(self.candidates(2, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none",
                                          "--vary", "window.batch=2,8", "--target-batch", "4", "--tolerance",
                                          "0.6")["candidates"][1]["refused"], "a batch of 8 is not within 60 % of the target, 4")
 
-        # Commas of lists and of strings are not those between values.
+        # Commas inside lists and strings do not separate values.
         answer = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1", "--vary", "relation.hops=[1],[1, 2]",
                                  "--vary", 'data.variables=["v"],["v",]')
         self.assertEqual([[s for s in candidate["settings"] if s.startswith(("relation.hops", "data."))] for candidate in answer["candidates"]],

@@ -1,4 +1,4 @@
-"""Plans of asynchronous updates, and what became of them."""
+"""Plans of asynchronous updates, compared with trainings."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class AsynchronousPlan(PlanRuns):
             for shares in ("mini_batch_shares", "staleness_shares"):
                 self.assertAlmostEqual(sum(a[shares]), 1, delta=1e-6)
             self.assertAlmostEqual(a["mini_batch"], a["sub_batch"] * sum(k * p for k, p in enumerate(a["mini_batch_shares"])), delta=1e-6)
-            # A group by itself has an update for each sub-batch, if updates are shorter.
+            # A single group has an update for each sub-batch, if updates are shorter.
             self.assertGreaterEqual(a["mini_batch"], a["sub_batch"] - 1e-9)
             self.assertLessEqual(a["mini_batch"], 2 * one["batch"])
             self.assertGreater(a["worker_seconds"], 0)
@@ -67,7 +67,7 @@ class AsynchronousPlan(PlanRuns):
         out = self.plan("--ranks", "1..16", "--target-batch", "4", "--tolerance", "3", ranks=1)
         self.assertRegex(out, r"\nfastest: \d+ ranks? --set .* --set train.updates=asynchronous\n$")
         self.assertRegex(out, r"\n. +16 +1 +16 ")
-        # Faster cores, the same network: workers take less of their time, and updates about as long.
+        # With faster cores and the same network, workers take less time, and updates about as long.
         self.assertIn("compute=2", self.plan("--what-if", "compute=2"))
 
     def test_runs_are_checked(self):
@@ -98,7 +98,7 @@ class AsynchronousPlan(PlanRuns):
         self.assertNotIn("1 run: mean error", alone)
         regions = self.succeed(1, "plan", "--check", "asynchronous", "synchronous", "--regions").out
         self.assertNotRegex(regions, "(?m)^asynchronous ")
-        # A plan that was changed by hand.
+        # A plan edited by hand.
         damaged = dict(plan, asynchronous={"predicted": {}})
         os.mkdir(self.path("damaged"))
         self.write("damaged/plan.json", json.dumps(damaged))

@@ -1,4 +1,4 @@
-"""rossby calibrate and rossby plan for devices: measured on a simulated one, planned, and held against trainings on it."""
+"""rossby calibrate and rossby plan for devices: measured on a simulated device and compared with trainings on it."""
 
 import json
 
@@ -28,7 +28,7 @@ class DevicePlan(PlanRuns):
 
         def calls(ops):
             return {(op["op"], op["backward"], op["ranks"], op["rows"], op["columns"], op["channels"]) for op in ops}
-        # The same trainings; what the host does in one pass over memory, in a step, a device does in several.
+        # The trainings are the same, but a device needs several ops for a single pass of the host over memory.
         of_host, of_device = calls(here), calls(there)
         self.assertEqual({op for op, *_ in of_host - of_device}, {"table_difference", "table_decoded_error"})
         self.assertEqual({op for op, *_ in of_device - of_host},
@@ -72,7 +72,7 @@ class DevicePlan(PlanRuns):
         for machine, device in (("machine.json", "cuda"), ("host.json", "cuda"), ("host.json", "simulated")):
             self.refuse(1, ["plan", "stnn.toml", "--machine", machine, "--set", f"parallel.device={device}"],
                         f'parallel.device = "{device}", but the machine was measured without')
-        # Where a training would take the host, so does its plan.
+        # If a training would use the host, so does its plan.
         plan = self.plan(1, "stnn.toml", "parallel.device=auto")
         self.assertNotIn("device", plan)
         self.assertGreater(plan["predicted"]["memory_bytes"], 0)
@@ -83,8 +83,8 @@ class DevicePlan(PlanRuns):
         return self.load("plan.json", "plan.schema.json")
 
     def test_plan(self):
-        # Messages of devices go through the host's memory, measured beside those between its arrays; ten times as slow they are
-        # told apart, however busy the machine was.
+        # Messages of devices go through the host's memory, and are measured beside the host's own. Ten times slower
+        # ones differ clearly, however busy the machine was.
         slow = self.load("machine.json", "machine.schema.json")
         for sample in slow["messages"]:
             if sample.get("transport") == "staged":
@@ -110,7 +110,7 @@ class DevicePlan(PlanRuns):
         self.assertRegex(out, "each rank on a device: simulated device")
         self.assertRegex(out, r"  launches, waits for it +[0-9.]+ ms")
         self.assertRegex(out, r"  memory of a device: ")
-        # By NCCL steps run ahead of the devices: gradients are summed there, hosts share their votes.
+        # With NCCL, steps run ahead of the devices: devices sum gradients, hosts share their votes.
         machine = self.load("machine.json", "machine.schema.json")
         machine["messages"] += [dict(sample, transport="nccl", seconds=sample["seconds"] / 4)
                                 for sample in machine["messages"] if sample.get("transport") == "staged"]
@@ -124,7 +124,7 @@ class DevicePlan(PlanRuns):
             self.assertEqual(nccl["predicted"]["unmeasured"], [])
             self.assertLess(nccl["predicted"]["sent"]["bytes"], staged["predicted"]["sent"]["bytes"])
             self.assertLess(nccl["predicted"]["step_seconds"], staged["predicted"]["step_seconds"])
-        # One process plans jobs of any size on devices as well.
+        # One process plans jobs of any size on devices too.
         words = ["plan", "stnn.toml", "--machine", "machine.json", "--set", DEVICE, "--ranks", "1,2,8", "-o", "jobs.json"]
         self.succeed(1, *words)
         jobs = self.load("jobs.json", "candidates.schema.json")["candidates"]
@@ -169,7 +169,7 @@ class DevicePlan(PlanRuns):
         every = self.load("candidates.json", "candidates.schema.json")["candidates"]
         needs = sorted({c["predicted"]["device_bytes"] for c in every})
         self.assertGreater(len(needs), 1, "recomputation takes less")
-        # Its share of a device that is shared, and of what the CUDA runtime leaves.
+        # A rank gets its share of a shared device, less what the CUDA runtime takes.
         machine["device"].update(memory_bytes=(needs[0] + needs[-1]) / 2 / 0.92)
         self.write("small.json", json.dumps(machine))
         self.succeed(1, *words, "small.json")
@@ -198,7 +198,7 @@ class DevicePlan(PlanRuns):
             return answer["what_if"]["speed_up"]
         self.assertGreater(speed_up("windows.toml", "gpu=quick.json", DEVICE), 50)
         self.assertAlmostEqual(speed_up("windows.toml", "gpu=machine.json", DEVICE), 1)
-        # A machine without devices, were it to have those.
+        # A machine without devices, if it had these devices.
         self.assertGreater(speed_up("windows.toml", "gpu=quick.json", machine="host.json"), 0)
         slow = dict(quick)
         slow["rates"] = [dict(r, rate=1e3 if r["kind"].startswith("pinned") else r["rate"]) for r in slow["rates"]]

@@ -1,4 +1,4 @@
-"""rossby report run: the page of a run, whatever its files hold; rossby report compare; rossby relations."""
+"""rossby report run: the page of a run, with any content of its files; rossby report compare; rossby relations."""
 
 import base64
 import html.parser

@@ -504,7 +504,7 @@ class Diverged(BadInput):
 
 
 class FullCheckpoint(FullDisk):
-    """Only the test below. Another test file runs those of FullDisk."""
+    """Runs only the test below; another test file runs the tests of FullDisk."""
 
     def test_checkpoint(self):
         # A start is refused if there is no room for a checkpoint, including 1 MiB for its structure. Later

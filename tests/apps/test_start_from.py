@@ -1,4 +1,4 @@
-"""Trainings that begin at another run's weights, and such as train anew on training and validation part."""
+"""Trainings that begin with another run's weights, and refits on training and validation part together."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Warm(Runs):
         self.assertEqual(self.state("same"), self.state("before"))
         self.succeed(2, *self.arguments("device", *none, "parallel.device=simulated"), "--from", "before")
         self.assertEqual(self.state("device"), self.state("before"))
-        # What a forecaster of windows has learned goes with other nodes and more steps.
+        # The weights of a window model also serve other nodes and more steps.
         out = self.succeed(1, *self.arguments("elsewhere", "data.file=more_nodes.nc", "data.center=none", *none),
                            "--from", "before/checkpoints/state.h5").out
         self.assertRegex(out, r'from .*state.h5; other settings: data.center: "none" \(here\), "global" \(there\)')
@@ -52,7 +52,7 @@ class Warm(Runs):
         line = self.run_ranks(1, *self.arguments("left"), "--from", "parent", "--stop-after", "0.000001s").out
         self.assertRegex(line, "resume with: .* --stop-after 0.000001s --from parent")
         self.succeed(1, *self.arguments("whole"), "--from", "parent")
-        # The weights are those of the checkpoint: the parent is not read again.
+        # The weights come from the checkpoint: the parent is not read again.
         os.rename(self.path("parent"), self.path("gone"))
         self.succeed(1, *self.arguments("left"), "--from", "parent")
         self.assertEqual(self.ends("left"), self.ends("whole"))

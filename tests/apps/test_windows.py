@@ -1,4 +1,4 @@
-"""Forecasters of windows as their users start them: training, resuming, scoring, forecasting, and bad input."""
+"""Window models as users run them: training, resuming, scoring, forecasting, and bad input."""
 
 import json
 import os
@@ -157,7 +157,8 @@ class Windows(Runs):
             self.assertLess(low, high)
 
     def test_losses_of_scaled_errors(self):
-        """Divided by the spread, in training and validation, on any ranks and device; errors in metrics stay in units of the data."""
+        """Errors are divided by the spread in training and validation, on any ranks and device; metrics keep the
+        units."""
         still = ["train.epochs=1", "optimiser.lr=1e-12", "validation.metric=loss", "model.precision=double"]
         ratios = {}
         for loss in ("mae", "mse"):
@@ -177,7 +178,7 @@ class Windows(Runs):
                     self.assertAlmostEqual(mine[key], one[key], delta=1e-6 * one[key], msg=f"{run} {key}")
 
     def test_quantiles(self):
-        """Levels that are trained at once: on any ranks, stages and device, left and resumed, sorted in forecasts, and scored."""
+        """Quantiles trained together: on any ranks, stages and device, resumed, sorted in forecasts, and scored."""
         head = ["train.loss=pinball", "train.quantiles=[5,25,50,75,95]", "validation.metric=loss", "train.epochs=2"]
         for name, model in [("dcrnn", []), ("tgcn", TGCN), ("graph_wavenet", GRAPH_WAVENET), ("stid", STID),
                             ("gru", GRU), ("stgcn", STGCN)]:
@@ -206,7 +207,7 @@ class Windows(Runs):
                 self.assertAlmostEqual(a, b, delta=1e-3)
 
     def test_quantiles_are_scored(self):
-        """Shares and losses from the file of forecasts from each origin, which `evaluate` scores together."""
+        """Computes shares and losses from a file of forecasts per origin; `evaluate` scores all origins together."""
         settings = ["train.loss=pinball", "train.quantiles=[5,25,50,75,95]", "train.epochs=30", "optimiser.lr=0.05"]
         self.succeed(1, *self.arguments("scored", *settings))
         with open(os.path.join(SCHEMAS, "evaluation.schema.json"), encoding="utf-8") as file:
@@ -220,7 +221,7 @@ class Windows(Runs):
             self.assertEqual(faults(found[-1], schema, schema), [])
         levels, all_origins = [0.05, 0.25, 0.5, 0.75, 0.95], range(19, 28)
         self.assertEqual(found[0]["quantiles"]["levels"], levels)
-        sums = [[0, 0, 0] for _ in levels]  # not above, twice the loss, quantiles
+        sums = [[0, 0, 0] for _ in levels]  # not above, twice the pinball loss, quantiles
         for origin in all_origins:
             self.succeed(1, "forecast", "scored", "--steps", "1", "--origin", f"2001-01-0{1 + origin // 24}T{origin % 24:02}:00", "-o", "one.nc")
             of = self.values("one.nc", "v_quantiles")
@@ -302,7 +303,7 @@ class Windows(Runs):
         out = self.succeed(2, *self.arguments("stid", *STID)).out
         self.assertRegex(out, r"model +stid, .* 0 relations")
         self.assertRegex(out, r"learned +vectors of node 2, time of day 24 x 2, day of week 7 x 2\n")
-        # The training part is a day from 0 to 13 h, and the series ends at 5 h of the next one.
+        # The training part is a day from 0 to 13 h, and the series ends at 5 h of the next day.
         self.assertRegex(out, r"warning +model.time_of_day_embedding: 10 steps after the training part")
         self.assertRegex(out, r"warning +model.day_of_week_embedding: 6 steps after the training part")
         arrays = {array["name"]: array["shape"] for array in self.ends("stid")[0]}
@@ -325,7 +326,7 @@ class Windows(Runs):
                                    "window.lanes=2", "window.blocks=8", "window.batch=2", ranks=4)
 
     def test_stid_with_a_relation_between_all_nodes(self):
-        """Of any number of ranks and groups, from the same EOFs; a node reads what others say."""
+        """On any number of ranks and groups, from the same EOFs; a node reads other nodes."""
         relation = [*STID, "relation.discover=low_rank", "relation.rank=2", "relation.low_rank_start=eof"]
         grid = ["window.sampling=blocked", "window.lanes=2", "window.blocks=4", "window.batch=2", "model.precision=double"]
         self.succeed(1, *self.arguments("related", *relation, *grid))
@@ -348,7 +349,7 @@ class Windows(Runs):
         self.refuse_settings(["relation.discover=low_rank"], 'relation.discover works only with model.name = "stnn"')
 
     def test_stid_whose_layers_read_relations(self):
-        """The graph and a learned one; of any number of ranks and groups, left and resumed."""
+        """The graph and a learned relation, on any number of ranks and groups, resumed."""
         deep = [*STID, "relation.graph=edges", "model.relate=layers"]
         grid = ["window.sampling=blocked", "window.lanes=2", "window.blocks=4", "window.batch=2", "model.precision=double"]
         both = [*deep, "relation.discover=low_rank", "relation.rank=2"]
