@@ -1,8 +1,8 @@
 # rossby_lib_test(<name> SOURCES ... LINK targets... [LONG_SANITIZED] [LABELS ...])
 #     one process, main of tests/support/main.cpp
 # rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [NIGHTLY_RANKS 4] [LONG_SANITIZED] [LABELS ...])
-#     one CTest entry per rank count, main of tests/mpi/main.cpp; only the nightly steps run those of NIGHTLY_RANKS
-#     LONG_SANITIZED: takes long under sanitizers and touches the memory that other tests touch, too. It has the label
+#     one CTest entry per rank count, main of tests/mpi/main.cpp; only the nightly steps run NIGHTLY_RANKS
+#     LONG_SANITIZED: takes long under sanitizers, and other tests touch the same memory. The test has the label
 #     long_sanitized, and target brief_library_tests leaves it out.
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
@@ -12,7 +12,7 @@
 #     fuzz_<name> from a source with LLVMFuzzerTestOneInput; its CTest entry fuzz_corpus_<name> runs every file of
 #     tests/fuzz/corpus/<name> once, in any build
 #
-# A test program returns 77 where all of its tests were skipped (tests/support/exit_code.hpp); a regular expression on
+# A test program returns 77 if all of its tests were skipped (tests/support/exit_code.hpp); a regular expression on
 # its output would not do, because CTest gives a matching one precedence over failures.
 
 # Ranks share cores here: waiting ranks yield, are not bound, and may outnumber the cores.
