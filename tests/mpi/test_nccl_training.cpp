@@ -62,7 +62,7 @@ struct Outcome {
   std::string error;
 };
 
-/// What a rank has beside the model: a device, and ways to the devices of other ranks.
+/// The device of a rank, and its ways to the devices of other ranks.
 class Ranks {
  public:
   Ranks(Way way, const ProcessGrid& grid) : way_(way), host_(grid.world()), across_(grid.time()) {

@@ -15,7 +15,7 @@
 
 namespace rossby {
 
-// What a checkpoint holds beside arrays: plain numbers, the same on every rank and at every rank count.
+// The content of a checkpoint beside arrays: plain numbers, the same on every rank and at every rank count.
 // Random numbers and the order of batches are functions of (seed, epoch, step), so a checkpoint does not
 // store them.
 

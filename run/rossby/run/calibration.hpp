@@ -11,7 +11,7 @@
 
 namespace rossby {
 
-/// What a machine is measured with, and for how long.
+/// Settings of a measurement of a machine.
 struct CalibrationOptions {
   double case_seconds = 0.09;       // per small training, three times
   double ops_seconds = 45;          // for all ops; less each if round 1 is slow

@@ -63,7 +63,7 @@ struct Arrays {
   }
 };
 
-/// What each measurement of a round adds to.
+/// The results to which each measurement of a round adds.
 struct Rounds {
   const Communicator& comm;
   int hosts;

@@ -147,8 +147,7 @@ class Planner {
     candidate.row_blocks = ranks / groups / candidate.stages;
     candidate.batch = batch_of(config);
     try {
-      // A smaller batch is accepted only if the training has no more samples; one that is too small stays
-      // refused.
+      // The planned batch is at most this large: refuse one that is too small before planning.
       if (static_cast<double>(candidate.batch) < space_->target_batch && candidate.batch > 0)
         check_batch(candidate.batch);
       candidate.plan = space_->ranks.empty()

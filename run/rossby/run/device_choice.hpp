@@ -14,7 +14,7 @@
 
 namespace rossby {
 
-/// What a training runs on; chosen once, and agreed by all ranks.
+/// The device of a training; chosen once, and agreed by all ranks.
 struct DeviceChoice {
   std::unique_ptr<Device> device;  // null: the host's cores
   Backend backend = Backend::cpu;

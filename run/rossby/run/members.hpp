@@ -86,7 +86,7 @@ class Members {
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons,
                                           std::string& remark) const;
 
-  /// What runs read ahead of a forecast of the future (ModelRun::know_ahead).
+  /// Inputs that runs read ahead of a forecast of the future (ModelRun::know_ahead).
   struct Ahead {
     Index origin = 0, steps = 0;
     std::string inputs;  // file; empty: the data

@@ -29,7 +29,7 @@ namespace rossby {
 
 class WholeGraph;
 
-/// What a run is made for. Training holds only the steps that it trains and validates on. So does tracing:
+/// The purpose of a run. Training holds only the steps that it trains and validates on. So does tracing:
 /// its steps are recorded and, on devices that can run the model, not computed. Tracing reads no series; all
 /// values are zero. Timing computes such steps on synthetic values. Resuming is training from a checkpoint.
 enum class Purpose { training, resuming, forecasting, tracing, timing };

@@ -48,7 +48,7 @@ Settings settings_of(const std::string& file) {
   return settings;
 }
 
-/// What metrics.jsonl says of the whole training.
+/// Contents of metrics.jsonl about the whole training.
 struct Metrics {
   Index steps = 0;
   bool whole = true;          // its last line is complete
@@ -68,7 +68,8 @@ int stages_at(const Json& place) {
   return place.contains("stages") ? count_of(place, "stages") : 1;
 }
 
-/// True if epochs were trained in the same place. Of several versions, the last is measured (measured_in).
+/// True if epochs were trained in the same place, whatever the version: the last one is measured
+/// (measured_in).
 bool same_place(Json a, Json b) {
   for (Json* place : {&a, &b})
     if (place->is_object()) place->erase("rossby");
@@ -206,7 +207,7 @@ void read_run(const std::string& path, ScalingRuns& all) {
   all.runs.push_back(std::move(run));
 }
 
-/// What lies below a folder.
+/// Runs and studies below a folder.
 struct Found {
   std::vector<std::string> runs;     // by path
   std::vector<std::string> studies;  // folders with a study.json
