@@ -31,7 +31,7 @@ class AsynchronousRun final : public EpochUpdates<T> {
   /// Returns a line that says how updates are made.
   [[nodiscard]] std::string remark() const;
 
-  /// Runs an epoch, and records its updates if the training asks for a recording.
+  /// Trains the rest of an epoch, and records its updates if the training asks for it.
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
   [[nodiscard]] const StepSeconds& seconds() const override { return updates_->seconds(); }

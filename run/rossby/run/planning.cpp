@@ -122,7 +122,7 @@ std::optional<OpTimes> launches_at(const Place& place, const Config& config, con
                  &machine.fits, Timed::launches);
 }
 
-/// Sums over ranks what is sent in each epoch that all ranks know.
+/// Returns the traffic of each epoch, summed over ranks.
 std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs) {
   std::vector<double> sums;
   for (const EpochTraffic& epoch : epochs) {
