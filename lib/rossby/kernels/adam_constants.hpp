@@ -1,6 +1,6 @@
 #pragma once
 
-// No includes: the vector kernels read this too.
+// No includes: the vector kernels include this file too.
 
 namespace rossby {
 

@@ -11,17 +11,17 @@
 
 namespace rossby {
 
-/// Which of two ways a training takes, by a trial at its start, and what each took there (0: not tried).
-/// Beside the enumeration of both stand their names (to_string) and what the second one has to save
-/// (must_save). Two runs may choose differently if both are close: fix the choice of runs that are to be
-/// bit-equal.
+/// The choice between two ways of computing, made by a trial at the start of training, with the seconds each
+/// way took (0: not tried). Next to the enumeration of the ways stand their names (to_string) and the share
+/// of time that the second must save (must_save). Two runs may choose differently if both ways are close: fix
+/// the choice if runs must be bit-equal.
 template <class Way>
 struct Choice {
   Way way = Way{0};
   std::array<double, 2> seconds{};
 };
 
-/// Takes the second way if it saves enough.
+/// Chooses the second way if it saves enough time.
 template <class Way>
 void choose(Choice<Way>& choice) {
   choice.way = choice.seconds[1] < (1 - must_save(Way{})) * choice.seconds[0] ? Way{1} : Way{0};
@@ -30,14 +30,14 @@ void choose(Choice<Way>& choice) {
 [[nodiscard]] std::string choice_in_words(std::string_view chosen, std::string_view first,
                                           std::string_view second, const std::array<double, 2>& seconds);
 
-/// One line: "own (own 2.100 ms, blas 3.000 ms)".
+/// One line, e.g. "own (own 2.100 ms, blas 3.000 ms)".
 template <class Way>
 [[nodiscard]] std::string to_string(const Choice<Way>& choice) {
   return choice_in_words(to_string(choice.way), to_string(Way{0}), to_string(Way{1}), choice.seconds);
 }
 
-/// Least seconds of `repeats` runs, after one that is not counted: what run() returns, or takes on the host's
-/// clock.
+/// Returns the least seconds of `repeats` runs after one warm-up: the value that run() returns, or else its
+/// time on the host's clock.
 template <class Run>
 double least_seconds(int repeats, const Run& run) {
   double least = std::numeric_limits<double>::infinity();

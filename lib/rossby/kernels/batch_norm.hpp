@@ -8,30 +8,28 @@
 namespace rossby {
 
 // Normalisation of each channel over all rows and columns: Ioffe, Szegedy, "Batch normalization", ICML 2015.
-// Sums are taken in double over fixed blocks of rows and left to the caller, who adds those of other ranks.
-// Views are (rows, cols, c); vectors hold one value a channel. All arrays, those of sums among them, lie
-// where the kernels compute, but for `scratch`, which holds batch_norm_scratch_size(exec, rows, c) values or
-// more.
+// Sums are taken in double over fixed blocks of rows; the caller adds the sums of other ranks. Views are
+// (rows, cols, c); vectors hold one value per channel. All arrays, sums included, lie in the memory of the
+// back end. `scratch` lies on the host and holds at least batch_norm_scratch_size(exec, rows, c) values.
 
-/// What normalises, one value a channel each.
+/// The constants of a normalisation, one value per channel each.
 template <class T>
 struct BatchNormFactors {
   T *mean, *inverse_deviation, *factor;
 };
 
-/// The running statistics, and how they follow: the share of a batch in them, and what is added to a
-/// variance.
+/// The running statistics, the weight of a new batch in them, and the epsilon added to a variance.
 template <class T>
 struct BatchNormRunning {
   T *mean, *variance;
   double momentum, epsilon;
 };
 
-/// Zero on a device, which has its own.
+/// Zero on a device, which has scratch memory of its own.
 [[nodiscard]] Index batch_norm_scratch_size(const Exec& exec, Index rows, Index channels);
 
-/// sums (2c + 1) = Σ (x − shift), then Σ (x − shift)²: moments about a value near the mean, so that nothing
-/// cancels; then the number of values of a channel.
+/// sums (2c + 1) = Σ (x − shift), then Σ (x − shift)², then the number of values per channel. The shift is
+/// close to the mean, so that nothing cancels.
 template <class T>
 void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift,
                      std::span<double> scratch) {
@@ -39,9 +37,9 @@ void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const 
   dispatch<batch_norm_sums<T>>(exec, sums, x, shift, scratch);
 }
 
-/// Of `sums` as above, of all ranks together, which were taken about the running mean: their mean,
-/// 1 / √(variance + epsilon), and gain times that; the running mean and variance (unbiased) move towards
-/// them. NaN goes on. `sums` null: of the running statistics, which stay.
+/// Computes mean, 1 / √(variance + epsilon) and factor = gain / √(variance + epsilon) from `sums` of all
+/// ranks, taken about the running mean. Moves the running mean and the unbiased running variance towards
+/// them. NaN propagates. If `sums` is null, uses the running statistics and leaves them unchanged.
 template <class T>
 void batch_norm_factors(const Exec& exec, Index channels, const BatchNormFactors<T>& to, const double* sums,
                         const T* gain, const BatchNormRunning<T>& running) {
@@ -65,23 +63,23 @@ void batch_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> 
   dispatch<batch_norm_backward_sums<T>>(exec, sums, dy, x, mean, inverse_deviation, scratch);
 }
 
-/// dbias and dgain (each may be null) += those sums.
+/// dbias and dgain += these sums; either may be null.
 template <class T>
 void batch_norm_backward_parameters(const Exec& exec, Index channels, T* dgain, T* dbias,
                                     const double* sums) {
   dispatch<batch_norm_backward_parameters<T>>(exec, channels, dgain, dbias, sums);
 }
 
-/// offset = Σ dy / N and slope = inverse_deviation · Σ dy·x̂ / N of the sums of all ranks and of the number N
-/// of values that `count` points to; null: zeros.
+/// offset = Σ dy / N and slope = inverse_deviation · Σ dy·x̂ / N, from the sums of all ranks and the number N
+/// of values that `count` points to. If `count` is null, both are zero.
 template <class T>
 void batch_norm_slopes(const Exec& exec, Index channels, T* offset, T* slope, const double* sums,
                        const double* count, const T* inverse_deviation) {
   dispatch<batch_norm_slopes<T>>(exec, channels, offset, slope, sums, count, inverse_deviation);
 }
 
-/// dx += factor·(dy − offset − (x − mean)·slope): the gradient where the statistics are those of the N values
-/// that slopes were made for, with zeros where they are constants.
+/// dx += factor·(dy − offset − (x − mean)·slope). Pass the offset and slope of the N values if the statistics
+/// depend on them, and zeros if the statistics are constants.
 template <class T>
 void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
                                const T* mean, const T* factor, const T* offset, const T* slope) {

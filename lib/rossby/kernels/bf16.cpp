@@ -4,14 +4,14 @@
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
-// Once an epoch or so: on hosts, pieces of rows widened into buffers.
+// Runs about once an epoch, so the host simply widens pieces of rows into buffers.
 
 namespace rossby {
 namespace {
 
 constexpr Index piece = 512;  // even
 
-/// With the halves of `bits` turned left by `turn`.
+/// Uses the halves of `bits`, rotated left by `turn`.
 void round_piece(Bf16* to, const float* values, const std::uint32_t* bits, Index count, int turn) {
   std::uint16_t random[piece];
   for (Index w = 0; w < (count + 1) / 2; ++w) {
@@ -32,7 +32,7 @@ void replay_piece(const Exec& exec, const Bf16Arrays& arrays, Index at, std::uin
     m[j] = arrays.m ? widen(arrays.m[at + j]) : 0.0F;
   }
   adam_replay<float>(exec, {theta, size}, {m, arrays.m ? size : 0}, {v, size}, {}, steps);
-  // The halves of RoundingBits' words lie in the order of the columns: `column` is even.
+  // The halves of RoundingBits' words are in column order, so `column` is even.
   std::uint32_t bits[piece / 2];
   for (Index w = 0; w < (count + 1) / 2; ++w) {
     const auto word = static_cast<std::uint32_t>(column / 2 + w);

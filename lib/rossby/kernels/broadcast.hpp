@@ -6,10 +6,9 @@
 namespace rossby {
 
 // Adjoints of additions in which all rows, or all columns, of node data read the same values. The additions
-// themselves are accumulate() of a view with a stride of 0.
+// themselves are calls of accumulate() with a view whose stride is 0.
 
-/// dx (1, B, c) += Σ over rows of dy (n, B, c). Sums of a column are in double, in the order of the rows on
-/// the host.
+/// dx (1, B, c) += Σ over rows of dy (n, B, c). Sums are in double; the host adds in row order.
 template <class T>
 void sum_over_rows(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
   require(dx.rows == 1 && dx.cols == dy.cols && dx.channels == dy.channels,
@@ -18,7 +17,7 @@ void sum_over_rows(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
   dispatch<sum_over_rows<T>>(exec, dx, dy);
 }
 
-/// dx (n, 1, c) += Σ over columns of dy (n, B, c), in their order.
+/// dx (n, 1, c) += Σ over columns of dy (n, B, c), in column order.
 template <class T>
 void sum_over_columns(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
   require(dx.rows == dy.rows && dx.cols == 1 && dx.channels == dy.channels,

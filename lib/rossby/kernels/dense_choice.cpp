@@ -8,8 +8,8 @@
 namespace rossby {
 namespace {
 
-constexpr double trial_flops = 4e8;                  // of one forward and backward: 2 to 5 ms
-constexpr double least_flops = 2e8;                  // of all rows: below, own without a trial
+constexpr double trial_flops = 4e8;                  // one forward and backward: 2 to 5 ms
+constexpr double least_flops = 2e8;                  // all rows: below this, own without a trial
 constexpr Index least_rows = 128, most_rows = 1024;  // of a trial
 constexpr int repeats = 3;
 
@@ -81,7 +81,7 @@ DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, In
   const double flops_a_row = 6.0 * static_cast<double>(columns * width);
   if (static_cast<double>(rows) * flops_a_row < least_flops) return choice;
   const auto enough = static_cast<Index>(std::ceil(trial_flops / flops_a_row));
-  // Both its arrays take no more than a moment will: the trial is not what a rank needs most memory for.
+  // Limits the memory of both trial arrays: the trial must not set a rank's peak.
   const Index fitting = std::clamp(rows / (learned ? 2 : 32), least_rows, most_rows);
   Trial<T> trial(std::min({rows, fitting, std::max(enough, least_rows)}), columns, width, bf16);
   choice.seconds = {trial.seconds(exec, DenseProduct::own), trial.seconds(exec, DenseProduct::blas)};

@@ -10,10 +10,10 @@
 
 namespace rossby {
 
-/// Global indices of columns that lie in steps of as many windows as there are keys.
+/// Global indices of columns that lie in steps of windows; there is one key per window.
 struct ColumnKeys {
   std::span<const Index> windows;  // >= 0
-  Index steps = 1, first = 0;      // of a window, and the one that the first columns are of
+  Index steps = 1, first = 0;      // of a window; index of the first columns' step
 
   // NOLINTNEXTLINE(google-explicit-constructor): a key a column
   ColumnKeys(const std::vector<Index>& keys) : windows(keys) {}
@@ -27,8 +27,9 @@ struct ColumnKeys {
 };
 
 /// keep[i, b, c] = random.at(row_keys[i]).uniform(col_keys[b]·channels + c) >= rate, y = x ∘ keep / (1 −
-/// rate). x, y (rows, cols, channels); keep packed, one byte a value; row_keys (rows) are global indices, >=
-/// 0; cols is a multiple of the keys of columns; 0 <= rate < 1. Where keep is 0, y is 0 even if x is NaN.
+/// rate). x and y are (rows, cols, channels); keep is packed, one byte per value. row_keys (rows) are global
+/// indices >= 0; cols is a multiple of the number of column keys; 0 <= rate < 1. If keep is 0, y is 0 even if
+/// x is NaN.
 template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,

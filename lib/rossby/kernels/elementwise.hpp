@@ -10,8 +10,8 @@
 
 namespace rossby {
 
-// Shapes of all operands are equal, strides are free. An output may be one of the inputs, entry for entry;
-// other overlap is not allowed.
+// All operands have equal shapes; strides are free. An output may be one of the inputs, entry for entry; no
+// other overlap is allowed.
 
 /// y = x: packs a strided view, or writes into one.
 template <class T>
@@ -55,7 +55,7 @@ void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, N
   dispatch<multiply_accumulate<T>>(exec, y, a, b);
 }
 
-/// y[i, b, f] = scale[i, f]·x[i, b, f] + shift[i, f]; scale and shift are (rows, channels), arrays of the
+/// y[i, b, f] = scale[i, f]·x[i, b, f] + shift[i, f]; scale and shift are (rows, channels) arrays on the
 /// host.
 template <class T>
 void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
@@ -72,13 +72,13 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
   dispatch<affine_rows_backward<T>>(exec, dx, scale, dy);
 }
 
-/// y[i] = clamp(s_i, 0, 1)·x[i] with one s of every row, s (rows): a self relation.
+/// y[i] = clamp(s_i, 0, 1)·x[i], a self relation; s (rows) holds one weight per row.
 template <class T>
 void weigh_rows_forward(const Exec& exec, NodeView<T> y, const T* s, NodeView<const T> x) {
   require(same_shape(y, x), shapes_differ);
   dispatch<weigh_rows_forward<T>>(exec, y, s, x);
 }
-/// dx[i] += clamp(s_i, 0, 1)·dy[i]; ds_i += ⟨dy[i], x[i]⟩ where 0 < s_i < 1. dx (no data) and ds may be null.
+/// dx[i] += clamp(s_i, 0, 1)·dy[i]; ds_i += ⟨dy[i], x[i]⟩ if 0 < s_i < 1. dx (no data) and ds may be null.
 template <class T>
 void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, NodeView<const T> dy,
                          NodeView<const T> x) {
@@ -96,14 +96,14 @@ void clear(const Exec& exec, T* values, Index size) {
     set_zero(values, static_cast<std::size_t>(size) * sizeof(T));
 }
 
-/// The same of some arrays; of a device by a launch for 32 of them.
+/// Clears several arrays; a device clears 32 of them per launch.
 template <class T>
 void clear_arrays(const Exec& exec, std::span<const std::span<T>> arrays) {
   if (on_device(exec.backend)) return run_on_device<clear_arrays<T>>(exec, arrays);
   for (const std::span<T>& array : arrays) clear(exec, array.data(), std::ssize(array));
 }
 
-/// y = 0; what lies between its rows stays as it is.
+/// y = 0; memory between its rows stays unchanged.
 template <class T>
 void clear_view(const Exec& exec, NodeView<T> y) {
   if (y.packed()) return clear(exec, y.data, y.size());

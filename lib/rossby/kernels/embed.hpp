@@ -19,8 +19,8 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, In
   dispatch<embed_columns_forward<T>>(exec, out, table, steps, times);
 }
 
-/// dtable[times[b], i] += dout[i, b]: the adjoint. Repeated times add up in column order. Where `begins[b]`
-/// is not zero (empty: nowhere) the sum begins anew: dtable[times[b], i] = dout[i, b], whatever was there.
+/// The adjoint: dtable[times[b], i] += dout[i, b]. Repeated times add up in column order. If `begins[b]` is
+/// not zero, the sum starts afresh: dtable[times[b], i] = dout[i, b]. An empty `begins` means all zero.
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, Index steps, NodeView<const T> dout,
                             std::span<const Index> times, std::span<const Index> begins = {}) {
@@ -40,7 +40,7 @@ void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Inde
   dispatch<embed_pairs_forward<T>>(exec, out, table, steps, n, times, rows);
 }
 
-/// dtable[times[q], rows[q]] += dout[q]: the adjoint. Repeated pairs add up in order of q.
+/// The adjoint: dtable[times[q], rows[q]] += dout[q]. Repeated pairs add up in order of q.
 template <class T>
 void embed_pairs_backward(const Exec& exec, T* dtable, Index steps, Index n, NodeView<const T> dout,
                           std::span<const Index> times, std::span<const Index> rows) {

@@ -5,8 +5,8 @@
 
 namespace rossby {
 
-/// A cell's gates on pre-activations, in place: r = sigmoid(r + bias), y = r ∘ h. Shapes equal, any strides;
-/// no overlap. A bias is one value a channel; null: none.
+/// A cell's gates on pre-activations, in place: r = sigmoid(r + bias), y = r ∘ h. Shapes are equal, strides
+/// are free, nothing overlaps. A bias has one value per channel, or is null for none.
 template <class T>
 void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h,
                        const T* bias = nullptr) {
@@ -14,7 +14,7 @@ void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<
   dispatch<gru_reset_forward<T>>(exec, r, y, h, bias);
 }
 
-/// With the r that forward left: da += dy∘h∘r∘(1 − r), dh += dy∘r; dh may be null (no data).
+/// da += dy∘h∘r∘(1 − r), dh += dy∘r, with the r that forward stored; dh may be null (no data).
 template <class T>
 void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeView<const T> dy,
                         NodeView<const T> r, NodeView<const T> h) {
@@ -31,7 +31,7 @@ void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView
   dispatch<gru_output_forward<T>>(exec, u, c, y, h, bias_u, bias_c);
 }
 
-/// With the u and c that forward left: da_u += dy∘(h − c)∘u∘(1 − u), da_c += dy∘(1 − u)∘(1 − c²), dh +=
+/// With the u and c that forward stored: da_u += dy∘(h − c)∘u∘(1 − u), da_c += dy∘(1 − u)∘(1 − c²), dh +=
 /// dy∘u; dh may be null.
 template <class T>
 void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, NodeView<T> dh,

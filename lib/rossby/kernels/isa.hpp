@@ -6,15 +6,15 @@
 
 namespace rossby {
 
-/// Which instructions the cpu kernels may use. The program holds all of them and picks at run time; sums of
-/// different sets differ in their order, so two runs are bit-equal only on one set.
+/// Instruction sets that the cpu kernels may use. The program contains all of them and chooses at run time.
+/// Sums are ordered differently in each set, so two runs are bit-equal only on the same set.
 enum class Isa {
   portable,  // what the compiler's target guarantees (x86-64: SSE2)
   avx2,      // x86-64-v3: AVX2, FMA; 8 floats a register
   avx512     // x86-64-v4: AVX-512 F, VL, DQ, BW; 16 floats a register
 };
 
-/// Whether this build holds the set and this processor has it.
+/// True if this build contains the set and this processor supports it.
 [[nodiscard]] bool supported(Isa isa);
 
 /// The widest supported set.
@@ -25,8 +25,8 @@ enum class Isa {
 
 [[nodiscard]] std::string_view to_string(Isa isa);
 
-/// The set that computes scalars of type T when `isa` is allowed. Only the portable set has kernels for
-/// double: reference results need the precision, not the speed, and every further set costs compile time.
+/// Returns the set that computes scalars of type T if `isa` is allowed. Only the portable set has kernels for
+/// double: reference results need precision, not speed, and every further set costs compile time.
 template <class T>
 [[nodiscard]] constexpr Isa isa_of(Isa isa) {
   return std::is_same_v<T, double> ? Isa::portable : isa;

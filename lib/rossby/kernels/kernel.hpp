@@ -1,7 +1,7 @@
 #pragma once
 
-// How a kernel is declared: once, in the header of its concept. The header's function checks shapes and calls
-// the back end that Exec names:
+// A kernel is declared once, in the header of its concept. The header's function checks shapes and calls the
+// back end that Exec names:
 //
 //   template <class T>
 //   void add(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
@@ -9,8 +9,8 @@
 //     dispatch<add<T>>(exec, y, a, b);
 //   }
 //
-// A back end defines the same function in its own namespace, and ROSSBY_IMPLEMENT(cpu, add) makes
-// it the one that is called. Its type must be the header's; one that is missing is an error of the linker.
+// A back end defines the same function in its own namespace and registers it with ROSSBY_IMPLEMENT(cpu, add).
+// Its type must match the header's. A missing implementation is a link error.
 
 #include <algorithm>
 #include <span>
@@ -22,7 +22,7 @@
 
 namespace rossby {
 
-/// The functions of the back ends behind a kernel, each in the sources of its back end.
+/// A kernel's functions on each back end, defined in the sources of that back end.
 template <auto kernel>
 struct Implementation {
   static decltype(kernel) reference();
@@ -31,7 +31,7 @@ struct Implementation {
   static decltype(kernel) cuda();
 };
 
-/// Of kernels of hosts: the reference, or cpu with every other back end.
+/// For kernels that run on the host only: the reference back end, or cpu for every other one.
 template <auto kernel, class... Arguments>
 auto run_on_host(const Exec& exec, Arguments&&... arguments) {
   using Of = Implementation<kernel>;
@@ -52,7 +52,7 @@ auto dispatch(const Exec& exec, Arguments&&... arguments) {
   return run_on_host<kernel>(exec, std::forward<Arguments>(arguments)...);
 }
 
-// What kernels ask of their operands.
+// Checks of operands.
 
 inline constexpr const char* shapes_differ = "operands of a kernel have one shape";
 inline constexpr const char* no_room = "a kernel has scratch for sums of blocks of rows";
@@ -62,7 +62,7 @@ bool same_shape(const NodeView<A>& a, const NodeView<B>&... b) {
   return ((a.rows == b.rows && a.cols == b.cols && a.channels == b.channels) && ...);
 }
 
-/// A gradient that may be skipped has the shape or no data.
+/// True if a skippable gradient has the required shape or no data.
 template <class A, class B>
 bool absent_or_same(const NodeView<A>& a, const NodeView<B>& b) {
   return !a.data || same_shape(a, b);
@@ -74,9 +74,9 @@ inline bool all_within(std::span<const Index> values, Index size) {
 
 }  // namespace rossby
 
-/// Makes functions of a back end those behind the kernels of their names, for both scalar types;
-/// ROSSBY_IMPLEMENT_ONE those behind one that is no template. Macros, because names and namespaces are no
-/// arguments of templates.
+/// Registers functions of a back end as the kernels of the same names, for both scalar types;
+/// ROSSBY_IMPLEMENT_ONE registers one that is no template. These are macros because names and namespaces
+/// cannot be template arguments.
 #define ROSSBY_IMPLEMENT(BACKEND, ...) ROSSBY_REPEAT(ROSSBY_IMPLEMENT_NEXT(BACKEND, __VA_ARGS__))
 #define ROSSBY_IMPLEMENT_ONE(BACKEND, KERNEL)                                    \
   template <>                                                                    \

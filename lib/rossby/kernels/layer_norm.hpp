@@ -8,26 +8,25 @@
 namespace rossby {
 
 // Normalisation of each column over all rows and channels: Ba, Kiros, Hinton, "Layer normalization", 2016, on
-// node data, as STGCN (Yu, Yin, Zhu, IJCAI 2018) has it. Sums are taken in double over fixed blocks of rows
-// and left to the caller, who adds those of other row blocks. Views are (rows, cols, c); `mean` and
-// `inverse_deviation` hold one value a column; gain, bias and their gradients are (rows, c). All arrays,
-// those of sums among them, lie where the kernels compute, but for `scratch`, which holds
-// layer_norm_scratch_size(exec, rows, cols) values or more. Shapes are checked; NaN goes on.
+// node data as in STGCN (Yu, Yin, Zhu, IJCAI 2018). Sums are taken in double over fixed blocks of rows; the
+// caller adds the sums of other row blocks. Views are (rows, cols, c). `mean` and `inverse_deviation` hold
+// one value per column; gain, bias and their gradients are (rows, c). All arrays, sums included, lie in the
+// memory of the back end. `scratch` lies on the host and holds at least layer_norm_scratch_size(exec, rows,
+// cols) values. Shapes are checked; NaN propagates.
 
-/// Zero on a device, which has its own.
+/// Zero on a device, which has scratch memory of its own.
 [[nodiscard]] Index layer_norm_scratch_size(const Exec& exec, Index rows, Index cols);
 
-/// sums (2·cols + 1) = Σ x of each column, then Σ x², then the number of values of a column. Moments about
-/// zero let one allreduce carry both. Doubles of activations leave the variance right to about
-/// 1e-16·(1 + mean² / variance) of itself.
+/// sums (2·cols + 1) = Σ x of each column, then Σ x², then the number of values per column. Moments about
+/// zero let one allreduce carry both. In double, the relative error of the variance is about 1e-16·(1 + mean²
+/// / variance).
 template <class T>
 void layer_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch) {
   require(std::ssize(scratch) >= layer_norm_scratch_size(exec, x.rows, x.cols), no_room);
   dispatch<layer_norm_sums<T>>(exec, sums, x, scratch);
 }
 
-/// mean and 1 / √(variance + epsilon) of `sums` as above, of all row blocks together; biased variance.
-/// epsilon > 0.
+/// mean and 1 / √(variance + epsilon) from `sums` of all row blocks; the variance is biased. epsilon > 0.
 template <class T>
 void layer_norm_moments(const Exec& exec, Index cols, T* mean, T* inverse_deviation, const double* sums,
                         double epsilon) {
@@ -61,8 +60,8 @@ void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeVi
   dispatch<layer_norm_backward_parameters<T>>(exec, dgain, dbias, dy, x, mean, inverse_deviation);
 }
 
-/// dx += inverse_deviation·(dy·gain − (Σ dy·gain + x̂·Σ dy·gain·x̂) / N) with the sums of all row blocks and
-/// the number N of values of a column that `count` points to.
+/// dx += inverse_deviation·(dy·gain − (Σ dy·gain + x̂·Σ dy·gain·x̂) / N), with the sums of all row blocks and
+/// the number N of values per column that `count` points to.
 template <class T>
 void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
                                const T* mean, const T* inverse_deviation, const T* gain, const double* sums,

@@ -7,14 +7,14 @@
 
 namespace rossby {
 
-// Dense layers on matrices. W is (out, in) with a row stride, so that it may be a block of columns of a wider
-// matrix. Results do not depend on the number of threads: rows are cut into blocks by shape alone.
+// Dense layers on matrices. W is (out, in) with a row stride, so it may be a block of columns of a wider
+// matrix. Results do not depend on the number of threads: the shape alone determines the blocks of rows.
 
-/// Values of scratch that the two reductions over m rows need.
+/// Scratch values that the two reductions over m rows need.
 [[nodiscard]] Index linear_scratch_size(Index m, Index out, Index in);
 
-/// y (m, out) = x (m, in)·Wᵀ + bias, or y += that with `accumulate`. `bias` (out) or null. y overlaps no
-/// input.
+/// y (m, out) = x (m, in)·Wᵀ + bias, or y += the same if `accumulate`. `bias` (out) may be null. y overlaps
+/// no input.
 template <class T>
 void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
                     const T* bias, bool accumulate) {
@@ -23,7 +23,7 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
   dispatch<linear_forward<T>>(exec, y, x, weight, bias, accumulate);
 }
 
-/// dx (m, in) += dy (m, out)·W, or dx = that without `accumulate`.
+/// dx (m, in) += dy (m, out)·W, or dx = the same without `accumulate`.
 template <class T>
 void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
                            MatrixView<const T> weight, bool accumulate = true) {
@@ -32,8 +32,8 @@ void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const 
   dispatch<linear_backward_input<T>>(exec, dx, dy, weight, accumulate);
 }
 
-/// dW (out, in) += dyᵀ (out, m)·x (m, in), summed over fixed blocks of rows. `scratch` holds
-/// linear_scratch_size(m, out, in) values or more.
+/// dW (out, in) += dyᵀ (out, m)·x (m, in), summed over fixed blocks of rows. `scratch` holds at least
+/// linear_scratch_size(m, out, in) values.
 template <class T>
 void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy,
                             MatrixView<const T> x, std::span<T> scratch) {
@@ -44,7 +44,7 @@ void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<
   dispatch<linear_backward_weight<T>>(exec, dweight, dy, x, scratch);
 }
 
-/// db (out) += Σ over rows of dy (m, out). `scratch` holds linear_scratch_size(m, out, 1) values or more.
+/// db (out) += Σ over rows of dy (m, out). `scratch` holds at least linear_scratch_size(m, out, 1) values.
 template <class T>
 void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T> scratch) {
   require(std::ssize(scratch) >= linear_scratch_size(dy.rows, dy.cols, 1), "the scratch is large enough");

@@ -5,16 +5,16 @@
 
 namespace rossby {
 
-// Sums are taken in double over blocks of rows that depend on the shape alone, in a fixed order: the same
-// bits at every number of threads. Shapes of all operands are equal. A NaN target is a missing one: it adds
+// Sums are taken in double over blocks of rows that depend on the shape alone, in a fixed order: they are
+// bit-equal at every number of threads. All operands have equal shapes. A NaN target is missing and adds
 // nothing, whatever the prediction is.
 
-/// How an error e = prediction − target counts. `at` is δ of huber (units of the target) and τ of pinball.
+/// The loss of an error e = prediction − target. `at` is δ of huber (units of the target) or τ of pinball.
 ///
 ///     squared    e²
 ///     absolute   |e|
-///     huber      e² / 2 if |e| ≤ δ, else δ (|e| − δ / 2)                  Huber, Ann. Math. Stat. 35, 1964
-///     pinball    −τ e if e < 0, else (1 − τ) e: least at quantile τ       Koenker, Bassett, Econometrica 46,
+///     huber      e² / 2 if |e| ≤ δ, else δ (|e| − δ / 2)                 Huber, Ann. Math. Stat. 35, 1964
+///     pinball    −τ e if e < 0, else (1 − τ) e: least at quantile τ      Koenker, Bassett, Econometrica 46,
 ///     1978
 struct MaskedError {
   enum Kind { squared, absolute, huber, pinball };
@@ -24,7 +24,7 @@ struct MaskedError {
   constexpr MaskedError(Kind of, double where = 0) : kind(of), at(where) {}  // NOLINT: a kind is an error
   friend constexpr bool operator==(const MaskedError&, const MaskedError&) = default;
 
-  /// Of an error e, computed in the type of e.
+  /// The loss of an error e, computed in the type of e.
   template <class E>
   [[nodiscard]] constexpr E value(E e) const {
     const E size = e < E(0) ? -e : e, bound = static_cast<E>(at);
@@ -33,7 +33,7 @@ struct MaskedError {
     if (kind == huber) return size <= bound ? e * e / 2 : bound * (size - bound / 2);
     return e < E(0) ? -bound * e : (1 - bound) * e;
   }
-  /// Its derivative; 0 at an error of exactly 0. NaN stays NaN.
+  /// The derivative of the loss; 0 at an error of exactly 0. NaN stays NaN.
   template <class E>
   [[nodiscard]] constexpr E gradient(E e) const {
     const E bound = static_cast<E>(at);
@@ -44,8 +44,8 @@ struct MaskedError {
   }
 };
 
-// *sum is added to at once by the host's kernels, by a device's when it settles (settle in exec.hpp): it
-// stays in place until then.
+// Host kernels add to *sum at once; a device adds when it settles (settle in exec.hpp). Keep *sum in place
+// until then.
 
 /// *sum += Σ kind.value(prediction − target) over observed entries.
 template <class T>
@@ -70,15 +70,15 @@ void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<cons
   dispatch<squared_difference_sum<T>>(exec, a, b, sum);
 }
 
-/// A gradient that a kernel writes, or adds to.
+/// A gradient that a kernel writes or adds to.
 template <class T>
 struct GradientOut {
-  NodeView<T> to;  // no data: nobody wants it
+  NodeView<T> to;  // no data: gradient not wanted
   bool add = true;
 };
 
-/// The same, and at once its gradients: da = or += 2·scale·(a − b), db = or −= that. da and db may be one, of
-/// which the second is then added to.
+/// squared_difference_sum with its gradients: da = or += 2·scale·(a − b), db = or −= the same. If da and db
+/// are the same view, the second is added to the first.
 template <class T>
 void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
                                   NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {

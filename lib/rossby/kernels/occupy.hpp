@@ -4,8 +4,8 @@
 
 namespace rossby {
 
-/// Keeps a device's queue busy for about so many seconds; nothing on the host. What is enqueued meanwhile
-/// runs without gaps behind it: for who measures kernels that are shorter than their launches.
+/// Keeps a device's queue busy for about `seconds`; does nothing on the host. Kernels enqueued meanwhile run
+/// without gaps afterwards, so kernels shorter than their launches can be timed.
 void occupy(const Exec& exec, double seconds);
 
 }  // namespace rossby

@@ -8,9 +8,10 @@
 
 namespace rossby {
 
-/// Of one value in one update: moments, correction, root, division and decay, each of which counts as one.
+/// Flops per value and update: moments, correction, root, division and decay; each operation counts as one.
 inline constexpr double adam_flops = 12;
-/// The same of one hop over up to 64 updates with gradient zero (cpu/adam_hops.hpp), however many.
+/// Flops per value of one hop over up to 64 updates with gradient zero (cpu/adam_hops.hpp), however many they
+/// are.
 inline constexpr double hop_flops = 45;
 
 /// One update of Adam (Kingma, Ba, ICLR 2015) or AdamW (Loshchilov, Hutter, ICLR 2019).
@@ -22,11 +23,11 @@ struct AdamStep {
   double decay = 0;  // Adam: added to the gradient as decay·theta; AdamW: theta shrinks by lr·decay
   double gradient_scale = 1;  // multiplies the gradient first: clipping
   Index count = 1;            // this update's number for this parameter, from 1
-  Index missed = 0;  // updates with gradient zero just before, not made yet; only where beta1 = decay = 0: v
+  Index missed = 0;  // preceding updates with gradient zero, not made yet; only if beta1 = decay = 0: v
                      // alone would have changed, by beta2^missed
 };
 
-/// Throws BugError unless all arrays fit the parameter, and the step its moments.
+/// Throws BugError unless all arrays have the parameter's size and the step fits its moments.
 template <class T>
 void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
                    const AdamStep& step) {
@@ -40,9 +41,9 @@ void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span
 
 /// g = gradient_scale·gradient + decay·theta;  m = beta1·m + (1 − beta1)·g;  v = beta2·v + (1 − beta2)·g²;
 /// theta −= lr/(1 − beta1^count) · m / (√v / √(1 − beta2^count) + epsilon).
-/// All spans have one size. An empty `gradient` stands for zeros; an empty `m` is allowed where beta1 = 0 (m
-/// is g then). Bias corrections are computed in double. `decoupled` (AdamW): theta −= lr·decay·theta first,
-/// and no decay in g.
+/// All spans have one size. An empty `gradient` stands for zeros. `m` may be empty if beta1 = 0 (then m = g).
+/// Bias corrections are computed in double. `decoupled` (AdamW): first theta −= lr·decay·theta, and g has no
+/// decay.
 template <class T>
 void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, const AdamStep& step, bool decoupled = false) {
@@ -50,25 +51,24 @@ void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
   dispatch<adam_update<T>>(exec, theta, m, v, gradient, step, decoupled);
 }
 
-/// adam_update with a gradient that is zero afterwards: on a device in
-/// the same pass.
+/// adam_update that also clears the gradient; a device does both in one pass.
 template <class T>
 void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
                const AdamStep& step, bool decoupled);
 
-/// The constants of `step`; `decoupled`: of AdamW.
+/// The constants of `step`; of AdamW if `decoupled`.
 template <class T>
 AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled);
 
-/// How adam_replay takes updates with gradient zero of a host's floats: what hops need for all values takes
-/// as long as the updates of some hundred.
+/// How adam_replay applies updates with gradient zero to floats on the host. Preparing hops costs as much as
+/// some hundred updates.
 enum class Missed { in_hops, one_by_one };
 
-/// steps.size() updates in one pass over memory: the last with `gradient` (empty: zeros), those before with
-/// gradient zero. Equal to as many calls of adam_update: to the bit on one instruction set
-/// for doubles, and for floats where momentum and decay go together; else floats of a host take up to 64 of
-/// those with gradient zero in one hop (cpu/adam_hops.hpp), as exact as one by one. A value does not depend
-/// on its neighbours. `m` may be empty where beta1 = 0 in all of them.
+/// Makes steps.size() updates in one pass over memory: the last with `gradient` (empty: zeros), the ones
+/// before with gradient zero. The result equals as many calls of adam_update. It is bit-equal on one
+/// instruction set for doubles, and for floats if momentum and decay occur together. Other floats on the host
+/// take up to 64 zero-gradient updates in one hop (cpu/adam_hops.hpp), as exact as one by one. A value does
+/// not depend on its neighbours. `m` may be empty if beta1 = 0 in all steps.
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps,
@@ -80,28 +80,28 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
   dispatch<adam_replay<T>>(exec, theta, m, v, gradient, steps, how);
 }
 
-/// What a row of a table is owed: updates [begin, end) of a list.
+/// Pending updates of one row of a table: [begin, end) of a list.
 struct RowUpdates {
   Index row = 0, begin = 0, end = 0;
 };
 
-/// adam_replay of rows of (rows, columns) values, each with its own updates, on a device in one pass: row
-/// `rows[i].row` takes those of `steps` that it is owed, the last of them with row i of `gradient` (its data
-/// null: zeros). m's data are null where beta1 = 0 in all of them. Rows come once each.
+/// adam_replay of rows of (rows, columns) values, each with its own updates; a device does it in one pass.
+/// Row `rows[i].row` takes its pending updates of `steps`, the last of them with row i of `gradient` (zeros
+/// if its data are null). m's data are null if beta1 = 0 in all steps. Rows are distinct.
 template <class T>
 void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
                       MatrixView<const T> gradient, std::span<const RowUpdates> rows,
                       std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops);
 
-/// Flops a value of that, where all steps have gradient zero and a hop holds for the value.
+/// Flops per value of adam_replay_rows if all steps have gradient zero and a hop holds for the value.
 template <class T>
 double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops);
 
-/// One update of some rows of (rows, columns) values, where beta1 = 0 and nothing decays: those of all other
-/// rows have gradient zero, which multiplies their v by a factor and changes nothing else. What row `rows[i]`
-/// is owed of that since its last update, factors[done[i]] and all behind it, is made up for first, one after
-/// the other: the rows are equal to the bit to those of as many calls of adam_update for all. Then
-/// their gradient is zero. An empty `gradient` makes up for what is owed and ends there. Rows come once each.
+/// One update of some rows of (rows, columns) values, if beta1 = 0 and there is no decay. All other rows have
+/// gradient zero, which only multiplies their v by a factor. Row `rows[i]` first takes its pending factors,
+/// factors[done[i]] and all later ones, one after the other. The rows are therefore bit-equal to as many
+/// calls of adam_update on all rows. The gradient of the rows is zero afterwards. With an empty `gradient`
+/// only the pending factors are applied. Rows are distinct.
 template <class T>
 void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
@@ -117,15 +117,15 @@ void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, Ma
   dispatch<adam_update_rows<T>>(exec, theta, v, gradient, rows, done, factors, now);
 }
 
-/// What gradients of norm `norm` are multiplied by to have at most `most` (as
-/// torch.nn.utils.clip_grad_norm_). 1 where the norm is NaN.
+/// The factor that scales gradients of norm `norm` to at most `most` (as torch.nn.utils.clip_grad_norm_). 1
+/// if the norm is NaN.
 [[nodiscard]] inline double clipping_factor(double norm, double most) {
   const double factor = most / (norm + 1e-6);
   return factor < 1 ? factor : 1;
 }
 
-/// x *= clipping_factor(√*squares, most). On a device *squares is what kernels there have added to it since
-/// the last settlement (loss.hpp): the host need not know it.
+/// x *= clipping_factor(√*squares, most). On a device, *squares is the sum that kernels added to it since the
+/// last settlement (loss.hpp); the host need not know its value.
 template <class T>
 void clip_by_norm(const Exec& exec, std::span<T> x, double* squares, double most);
 
@@ -139,7 +139,7 @@ struct SgdStep {
 };
 
 /// g = gradient_scale·gradient + decay·theta;  b = momentum·b + g;  theta −= lr·(g + momentum·b).
-/// Spans as above; `velocity` may be empty where momentum = 0.
+/// All spans have one size. `velocity` may be empty if momentum = 0.
 template <class T>
 void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {

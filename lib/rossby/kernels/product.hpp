@@ -10,8 +10,8 @@ namespace rossby {
 /// A matrix operand as it is stored, or its transpose.
 enum class Operand { plain, transposed };
 
-/// c (m, q) = op(a) (m, k) · op(b) (k, q), or c += that with `accumulate`. c overlaps neither operand. Tiles
-/// of c are what threads share: they are cut by shape alone, and no sum is split.
+/// c (m, q) = op(a) (m, k) · op(b) (k, q), or c += the same if `accumulate`. c overlaps neither operand.
+/// Threads share tiles of c, which the shape alone determines; no sum is split.
 template <class T>
 void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
                     MatrixView<const T> b, bool accumulate) {
@@ -23,11 +23,12 @@ void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<
   dispatch<matrix_product<T>>(exec, c, op_a, a, op_b, b, accumulate);
 }
 
-/// Whether this build and this processor multiply bf16 by instructions (AVX-512 BF16). Others round and
-/// multiply floats: the results are the same, at the speed of floats.
+/// True if this build and this processor have bf16 multiply instructions (AVX-512 BF16). Otherwise values are
+/// rounded and multiplied as floats: same results, at the speed of floats.
 [[nodiscard]] bool has_bf16_products();
 
-/// Why products on GPUs are not cuBLAS's but own kernels', which use no matrix units; empty where they are.
+/// The reason why GPU products use own kernels, without matrix units, instead of cuBLAS; empty if they use
+/// cuBLAS.
 [[nodiscard]] std::string lacking_cublas();
 
 }  // namespace rossby

@@ -10,15 +10,17 @@
 // Contract of the relation kernels: h += Σ_k (W_k z) A_kᵀ and its adjoint, for sparse, dense, low-rank and
 // self relations.
 //
-//   z        (columns, B, d)  node data; columns are owned rows, then ghosts (sparse) or all positions
-//   (dense) h, δ     (rows, B, w)     the layer's output and its gradient; packed A        (w, r·d) block k
-//   of d columns belongs to relation k; row stride may be larger weights  one per entry (sparse), (r, rows,
-//   columns) (dense); effective weight = clamp(M, 0, 1) where `clamped`
+//   z        (columns, B, d)  node data; columns are owned rows, then ghosts (sparse),
+//                             or all positions (dense)
+//   h, δ     (rows, B, w)     the layer's output and its gradient; packed
+//   A        (w, r·d)         block k of d columns belongs to relation k; row stride may be larger
+//   weights                   one per entry (sparse), (r, rows, columns) (dense);
+//                             effective weight = clamp(M, 0, 1) if `clamped`
 //
 // The context W_k z is never stored: it lives in a tile of rows. The backward sweep of sparse relations runs
 // over columns: u_k = W_kᵀ δ gives dz += u_k A_k, dA_k += u_kᵀ z, and dM_e = ⟨δ_row, A_k z_column⟩, so one
-// transposed pass serves all three. Ziat et al., "Spatio-temporal neural networks for space-time series
-// forecasting and relations discovery", ICDM 2017.
+// transposed pass serves all three. Source: Ziat et al., "Spatio-temporal neural networks for space-time
+// series forecasting and relations discovery", ICDM 2017.
 
 namespace rossby {
 
@@ -31,14 +33,14 @@ struct SparseRelate {
   MatrixView<const T> a;  // (w, r·d)
 };
 
-/// The identity's part of a layer, bias + z A_0ᵀ, taken along by the sweep over sparse relations.
+/// The identity's part of a layer, bias + z A_0ᵀ, computed in the sweep over sparse relations.
 template <class T>
 struct IdentityBlock {
-  MatrixView<const T> a;    // (w, d); data null: the sweep adds to what is there
+  MatrixView<const T> a;    // (w, d); data null: the sweep adds to the present values
   const T* bias = nullptr;  // (w); null: zero
 };
 
-/// Where the gradients of an IdentityBlock go (+=); each may be null.
+/// Targets (+=) of the gradients of an IdentityBlock; each may be null.
 template <class T>
 struct IdentityGradient {
   MatrixView<T> da;
@@ -52,7 +54,7 @@ Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, I
   return dispatch<relate_sparse_workspace<T>>(exec, relate, cols, channels);
 }
 
-/// Throws BugError unless the identity's block goes with the relations'.
+/// Throws BugError unless the identity's block matches the relations' shapes.
 template <class T>
 void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& relate) {
   require(!identity.a.data || (identity.a.rows == relate.a.rows &&
@@ -61,8 +63,8 @@ void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& rel
   require(identity.a.data || !identity.bias, "relate: a bias goes with an identity block");
 }
 
-/// For the listed rows i, h[i] = bias + z[i] A_0ᵀ + Σ_k (W_k z)[i] A_kᵀ; without an identity block h[i] +=
-/// the sum over k. `ghost` may be empty where the rows are interior.
+/// For the listed rows i, h[i] = bias + z[i] A_0ᵀ + Σ_k (W_k z)[i] A_kᵀ. Without an identity block, h[i] +=
+/// the sum over k. `ghost` may be empty if the rows are interior.
 template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
                            const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
@@ -78,11 +80,11 @@ void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T
   dispatch<relate_sparse_forward<T>>(exec, h, relate, identity, rows, owned, ghost, workspace);
 }
 
-/// Backward over the columns [first, first + z.rows): dz (z.rows, B, d) += , da (w, r·d) += , dm (entries)
-/// +=; each may be null (no data). `z` holds those columns' values. Entries whose weight is not strictly
-/// inside (0, 1) get no gradient where clamped. With an identity block (owned columns only: first = 0 and
-/// z.rows = owned rows) its share of dz and its gradients are added too. Sums run in an order that does not
-/// depend on the number of threads.
+/// Backward over the columns [first, first + z.rows): dz (z.rows, B, d) +=, da (w, r·d) +=, dm (entries) +=;
+/// each may be null (no data). `z` holds the values of these columns. If clamped, entries whose weight is not
+/// strictly inside (0, 1) get no gradient. With an identity block (owned columns only: first = 0 and z.rows =
+/// owned rows) its share of dz and its gradients are added too. The order of sums does not depend on the
+/// number of threads.
 template <class T>
 void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
                             const SparseRelate<T>& relate, const IdentityBlock<T>& identity,

@@ -10,19 +10,19 @@
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/tensor/view.hpp"
 
-// Contract of the dense relation kernels: h += Σ_k (W_k z) A_kᵀ and its adjoint, W_k = clamp(M_k, 0, 1) where
-// clamped. Shapes as in relate.hpp. Backward goes over W once: with g_k = δ A_k, dz += Σ_k W_kᵀ g_k and the
-// gradient dM_k = g_k zᵀ, which goes to its sink tile by tile: added to a buffer, or straight into the update
-// of Adam, so that no (rows, columns) gradient ever exists. A step then moves W 3 and v 2 times through
-// memory (and m 2 times where beta1 ≠ 0). Results do not depend on the number of threads.
+// Contract of the dense relation kernels: h += Σ_k (W_k z) A_kᵀ and its adjoint, with W_k = clamp(M_k, 0, 1)
+// if clamped. Shapes as in relate.hpp. Backward reads W once: with g_k = δ A_k, dz += Σ_k W_kᵀ g_k and the
+// gradient is dM_k = g_k zᵀ. The gradient goes to its sink tile by tile: a buffer, or directly Adam's update,
+// so that no (rows, columns) gradient ever exists. A step then moves W 3 times and v 2 times through memory
+// (and m 2 times if beta1 ≠ 0). Results do not depend on the number of threads.
 //
-// Where T is float, M and its moments may be held in bf16: half the bytes, all arithmetic in float. What an
-// update writes is rounded stochastically. Rounding to nearest would lose every update of less than half a
-// unit in the last place, a 512th of the value or less: v of beta2 = 0.999 would never decay.
+// If T is float, M and its moments may be stored in bf16: half the bytes, all arithmetic in float. Updates
+// are rounded stochastically. Rounding to nearest would lose every update of less than half a unit in the
+// last place, a 512th of the value or less: v of beta2 = 0.999 would never decay.
 
 namespace rossby {
 
-/// Whose products: the library's own register blocks, or BLAS on tiles of clamped weights.
+/// The products in use: the library's own register blocks, or BLAS on tiles of clamped weights.
 enum class DenseProduct { own, blas };
 [[nodiscard]] constexpr std::string_view to_string(DenseProduct product) {
   return product == DenseProduct::own ? "own" : "blas";
@@ -38,8 +38,8 @@ struct DenseRelate {
   const std::uint8_t* pattern = nullptr;  // (r, rows, columns): 0 = no relation; null: all
   bool clamped = false;
   MatrixView<const T> a;         // (w, r·d)
-  T* context = nullptr;          // (r, rows, B·d): forward keeps W_k z here and backward takes dA from it;
-                                 // null: backward that wants dA goes over W once more
+  T* context = nullptr;          // (r, rows, B·d): forward stores W_k z, backward takes dA from it;
+                                 // null: a backward that wants dA reads W once more
   double* weight_sum = nullptr;  // forward sets it to Σ effective weights, if given
   DenseProduct product = DenseProduct::own;
   const Bf16* bf16 = nullptr;  // in place of `weight`
@@ -60,7 +60,7 @@ struct Bf16Arrays {
   StochasticRounding rounding;
 };
 
-/// A weight that is updated by backward itself: the gradient never exists as an array.
+/// A weight that backward itself updates: the gradient never exists as an array.
 template <class T>
 struct DenseUpdate {
   T* theta = nullptr;            // M, the array that DenseRelate::weight reads
@@ -71,17 +71,17 @@ struct DenseUpdate {
   double l1 = 0;                 // adds l1 · (gradient of Σ clamp(M)) to the gradient
   double squares = 0;            // out, += Σ gradient² before `step.gradient_scale`
   DenseUpdate* whole = nullptr;  // the update of which this is a part: its squares are added to instead
-  Bf16Arrays bf16;               // in place of theta, m and v where DenseRelate::bf16 is
-  // How far this step is, for those who share the update:
+  Bf16Arrays bf16;               // in place of theta, m and v if DenseRelate::bf16 is set
+  // Progress of this step, for all that share the update:
   bool recorded = false;  // a forward has asked for it
   double weight_sum = 0;  // that forward's Σ clamp(M)
   bool applied = false;   // backward has updated M
 
-  /// Where Σ gradient² goes; it stays there until the step has ended, which a part may not.
+  /// Target of Σ gradient². It must stay in place until the step has ended; a part may not live that long.
   [[nodiscard]] double* squares_to() { return whole ? &whole->squares : &squares; }
 };
 
-/// Where dM goes: nowhere, into a buffer (r, rows, columns) that is added to, or into the update.
+/// Target of dM: none, a buffer (r, rows, columns) that is added to, or the update.
 template <class T>
 struct DenseGradient {
   T* buffer = nullptr;
@@ -99,7 +99,7 @@ Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Ind
   return dispatch<relate_dense_workspace<T>>(exec, relate, cols, channels);
 }
 
-/// Throws BugError unless node data and weights of a layer fit together.
+/// Throws BugError unless node data and the weights of a layer have matching shapes.
 template <class T>
 void check_layer(NodeView<const T> h, MatrixView<const T> a, int relations, NodeView<const T> z) {
   require(h.packed() && z.packed(), "relate: node data must be packed");
@@ -117,7 +117,7 @@ void check_layer(NodeView<const T> h, const DenseRelate<T>& relate, NodeView<con
           "relate: bf16 takes the place of floats");
 }
 
-/// Σ effective weights, for products that have no columns to go over W with.
+/// Σ effective weights, for products without columns, which do not read W.
 template <class T>
 double sum_of_weights(const DenseRelate<T>& relate) {
   double sum = 0;
@@ -129,7 +129,7 @@ double sum_of_weights(const DenseRelate<T>& relate) {
   return sum;
 }
 
-/// An update is applied once, to the arrays that the relation reads.
+/// Throws BugError unless the update is still to be applied and updates the arrays that the relation reads.
 template <class T>
 void begin_update(DenseUpdate<T>& update, const DenseRelate<T>& relate) {
   require(!update.applied, "relate: an update is applied once a step");
@@ -156,9 +156,9 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
   dispatch<relate_dense_forward<T>>(exec, h, relate, z, workspace);
 }
 
-/// dz (columns, B, d) += and da +=, null where not wanted; dM into its sink. All three use W as it was before
-/// the update. Entries that are not strictly inside (0, 1) get no gradient where clamped, nor those without a
-/// relation.
+/// dz (columns, B, d) += and da +=, each null if not wanted; dM goes to its sink. All three use W before the
+/// update. Entries without a relation get no gradient; if clamped, neither do entries that are not strictly
+/// inside (0, 1).
 template <class T>
 void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                            const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
@@ -174,8 +174,8 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
   dispatch<relate_dense_backward<T>>(exec, dz, da, dm, relate, delta, z, workspace);
 }
 
-/// The update that backward makes of dM tile by tile, of a dM that is there: `gradient` (r, rows, columns) as
-/// backward adds it to a buffer, without l1. A relation's arrays are the update's.
+/// Applies the update with a complete dM: `gradient` (r, rows, columns) as backward adds it to a buffer,
+/// without l1. The update's arrays are the relation's.
 template <class T>
 void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
                          const T* gradient) {
@@ -184,9 +184,9 @@ void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRe
   dispatch<relate_dense_update<T>>(exec, update, relate, gradient);
 }
 
-/// Makes up for updates with gradient zero of (relations, rows, columns) values and moments in bf16: `steps`
-/// one after the other in float, as adam_replay, and one rounding of what changed. m is null where beta1 = 0
-/// in all of them.
+/// Applies pending updates with gradient zero to (relations, rows, columns) values and moments in bf16:
+/// `steps` one after the other in float, as adam_replay, then one rounding of the changed values. m is null
+/// if beta1 = 0 in all steps.
 void adam_replay_bf16(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
                       std::span<const AdamConstants<float>> steps);
 

@@ -5,8 +5,8 @@
 #include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
-// Rows of node data into messages and back: what an exchange between devices is made of. Lists are arrays of
-// the host.
+// Packs rows of node data into messages and adds them back, for exchanges between devices. Lists are host
+// arrays.
 
 namespace rossby {
 
@@ -16,10 +16,10 @@ void gather_rows(const Exec& exec, T* out, NodeView<const T> x, std::span<const 
   dispatch<gather_rows<T>>(exec, out, x, rows);
 }
 
-/// Which places of a message belong to which rows: rows[k] takes places position[ptr[k]] … position[ptr[k +
-/// 1] − 1], in this order.
+/// Maps rows to the places of a message: rows[k] takes places position[ptr[k]] … position[ptr[k + 1] − 1], in
+/// this order.
 struct RowSums {
-  std::span<const LocalColumn> rows;  // each once
+  std::span<const LocalColumn> rows;  // distinct
   std::span<const LocalEntry> ptr;    // rows.size() + 1
   std::span<const LocalEntry> position;
 };

@@ -5,13 +5,13 @@
 #include "rossby/kernels/kernel.hpp"
 #include "rossby/kernels/relate.hpp"
 
-// Kernels of batches of pairs (time, node): a layer on the contexts of `samples` alone. Contexts are
-// (samples, r·d), packed; views of z may be strided, as Z itself is. Samples may repeat: what is added to the
-// same place is added in the order of the samples.
+// Kernels for batches of (time, node) pairs: a layer on the contexts of `samples` alone. Contexts are
+// (samples, r·d), packed. Views of z may be strided, as Z itself is. Samples may repeat: additions to the
+// same place happen in the order of the samples.
 
 namespace rossby {
 
-/// out (samples, 1, d) = z[row, col] of every sample, and its adjoint: dz[row, col] += dout.
+/// out (samples, 1, d) = z[row, col] of every sample. Its adjoint: dz[row, col] += dout.
 template <class T>
 void gather_samples(const Exec& exec, NodeView<T> out, NodeView<const T> z, std::span<const Sample> samples) {
   require(out.rows == std::ssize(samples) && out.cols == 1 && out.channels == z.channels,
@@ -37,7 +37,7 @@ void sampled_sparse_forward(const Exec& exec, MatrixView<T> context, const Spars
   if (samples.empty()) return;
   dispatch<sampled_sparse_forward<T>>(exec, context, relate, samples, owned, ghost);
 }
-/// Adjoint: d_owned, d_ghost and dm += ; each may be null.
+/// The adjoint: d_owned, d_ghost and dm +=; each may be null.
 template <class T>
 void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> d_ghost, T* dm,
                              const SparseRelate<T>& relate, std::span<const Sample> samples,
@@ -48,21 +48,21 @@ void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> 
   dispatch<sampled_sparse_backward<T>>(exec, d_owned, d_ghost, dm, relate, samples, d_context, owned, ghost);
 }
 
-/// What the kernels of dense relations need beside their operands.
+/// Workspace of the kernels of dense relations.
 template <class T>
 struct SampledWork {
-  std::span<const Index> order;  // numbers of the samples, those of one column together
+  std::span<const Index> order;  // numbers of the samples, grouped by column
   std::span<T> values;           // sampled_dense_workspace
 };
 /// Fills `order`; `counts` (B + 1) is scratch.
 void order_by_column(std::span<const Sample> samples, std::span<Index> order, std::span<Index> counts);
-/// Scratch values for so many samples.
+/// Scratch values for `samples` samples.
 template <class T>
 Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples) {
   return is_of_host(exec) ? Implementation<sampled_dense_workspace<T>>::cpu()(exec, relate, d, samples) : 0;
 }
 
-/// Throws BugError unless `work` is enough for the samples.
+/// Throws BugError unless `work` is large enough for the samples.
 template <class T>
 void check_work(const Exec& exec, const DenseRelate<T>& relate, std::span<const Sample> samples,
                 const SampledWork<T>& work, Index d) {
@@ -71,8 +71,8 @@ void check_work(const Exec& exec, const DenseRelate<T>& relate, std::span<const 
           "sampled product: every sample has its place in the order, and the workspace is large enough");
 }
 
-/// The same for dense relations; z (columns, B, d). What is added to the same place is added in an order that
-/// follows from the samples.
+/// The same for dense relations; z (columns, B, d). The order of additions to the same place depends only on
+/// the samples.
 template <class T>
 void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
                            std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>& work) {
@@ -99,7 +99,7 @@ void sampled_low_rank_forward(const Exec& exec, MatrixView<T> context, MatrixVie
   if (samples.empty()) return;
   dispatch<sampled_low_rank_forward<T>>(exec, context, u, sums, samples);
 }
-/// d_sums += and du (rows, k) += ; du may be null.
+/// The adjoint: d_sums += and du (rows, k) +=; du may be null.
 template <class T>
 void sampled_low_rank_backward(const Exec& exec, std::span<T> d_sums, T* du, MatrixView<const T> u,
                                std::span<const T> sums, std::span<const Sample> samples,
@@ -118,7 +118,7 @@ void sampled_self_forward(const Exec& exec, MatrixView<T> context, const T* weig
   if (samples.empty()) return;
   dispatch<sampled_self_forward<T>>(exec, context, weight, samples, z);
 }
-/// dz += and dw += (where w is strictly inside); each may be null.
+/// The adjoint: dz += and dw += (if w is strictly inside (0, 1)); each may be null.
 template <class T>
 void sampled_self_backward(const Exec& exec, NodeView<T> dz, T* dweight, const T* weight,
                            std::span<const Sample> samples, MatrixView<const T> d_context,

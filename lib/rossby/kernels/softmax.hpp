@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// Rows of a (m, n), packed, become softmax(relu(row)) in place; positive (m·n, where the data lie) keeps
-/// where relu lets gradients through. A NaN spoils its row.
+/// Rows of a (m, n), packed, become softmax(relu(row)) in place. `positive` (m·n, in the memory of the back
+/// end) stores which entries relu passes gradient through. A NaN makes its whole row NaN.
 template <class T>
 void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
   require(a.stride == a.cols || a.rows <= 1, "rows of a softmax are packed");
@@ -18,7 +18,7 @@ void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint
   dispatch<softmax_relu_forward<T>>(exec, a, positive);
 }
 
-/// Its adjoint in place: d becomes the gradient of the scores; a is what forward left.
+/// The adjoint in place: d becomes the gradient of the scores; a is forward's result.
 template <class T>
 void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T> a,
                            std::span<const std::uint8_t> positive) {

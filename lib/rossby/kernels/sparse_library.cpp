@@ -12,8 +12,8 @@
 namespace rossby {
 namespace {
 
-/// Compressed rows of one relation or of its transpose, S ⊗ I over `times` columns: row i·times + b has the
-/// columns j·times + b of row i's.
+/// Compressed rows of one relation or its transpose, S ⊗ I over `times` columns: row i·times + b has the
+/// columns j·times + b for all columns j of row i.
 template <class T>
 struct HostIndex {
   std::vector<std::int32_t> ptr, column;
@@ -114,7 +114,7 @@ auto SparseLibrary<T>::index_of(int relation, bool transposed, Index times) -> c
     const HostIndex<T> host(*block_, weight_, relation, transposed, times);
     Device& device = *exec_.device;
     place->second = {carried(device, host.ptr), carried(device, host.column), carried(device, host.value)};
-    device.wait();  // until the host's have gone
+    device.wait();  // keep the host's arrays until they are copied
   }
   return place->second;
 }

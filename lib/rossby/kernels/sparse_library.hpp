@@ -17,8 +17,8 @@
 
 namespace rossby {
 
-/// Port: what Rossby asks of a library that multiplies sparse matrices on a device's queue. All calls return
-/// 0 or the library's error.
+/// Port to a library that multiplies sparse matrices on a device's queue. All calls return 0 or the library's
+/// error.
 class SparseApi {
  public:
   /// Row-major; rows lie `stride` values apart.
@@ -43,47 +43,49 @@ class SparseApi {
   };
 
   virtual ~SparseApi() = default;
-  /// For libraries that enqueue where the driver's kernels go.
+  /// The library enqueues on the queue of the driver's kernels.
   virtual int start(void** handle, DeviceDriver& driver) const = 0;
   virtual int stop(void* handle) const = 0;
   virtual int make_matrix(void** matrix, const Csr& csr) const = 0;
   virtual int drop_matrix(void* matrix) const = 0;
-  /// Device memory that a product of these shapes wants.
+  /// Device memory that a product of these shapes needs.
   virtual int buffer_bytes(void* handle, const Product& product, std::size_t* bytes) const = 0;
-  /// What of a product follows from its shapes: left in `buffer`, which nobody else may write then.
+  /// Stores in `buffer` the parts of a product that depend on its shapes only. Nobody else may write to
+  /// `buffer` afterwards.
   virtual int prepare(void* handle, const Product& product, void* buffer) const = 0;
   virtual int multiply(void* handle, const Product& product, void* buffer) const = 0;
 };
 
-/// cuSPARSE (CUSPARSE_SPMM_CSR_ALG3, the one whose results are the same bits from run to run), loaded the
-/// first time; null where there is none.
+/// cuSPARSE with CUSPARSE_SPMM_CSR_ALG3, whose results are bit-equal from run to run. Loaded at the first
+/// call; null if it is not available.
 [[nodiscard]] const SparseApi* cusparse();
 
-/// The relations of one block as a library multiplies with them: where a rank owns every node, so that no
-/// ghost comes in between. A copy of the index a relation and direction; where a node's columns do not lie
-/// side by side, one whose rows are (node, column) pairs: as many times the entries as there are columns.
+/// The relations of one block, in the library's format, for ranks that own every node, so that there are no
+/// ghosts. Holds one copy of the index per relation and direction. If a node's columns are not contiguous,
+/// the copy's rows are (node, column) pairs, and its entries are repeated once per column.
 template <class T>
 class SparseLibrary {
  public:
-  /// `exec` has a device; it, `api` and `block` outlive this. `weight`: (entries), of the host.
+  /// `exec` has a device; its device, `api` and `block` outlive this object. `weight` (entries) is a host
+  /// array.
   SparseLibrary(const Exec& exec, const SparseApi& api, const CsrBlock& block, std::span<const T> weight);
   ~SparseLibrary();
   SparseLibrary(const SparseLibrary&) = delete;
   SparseLibrary& operator=(const SparseLibrary&) = delete;
 
-  /// Whether multiply takes such views: all nodes, one layout, an index of 32 bits.
+  /// True if multiply accepts such views: all nodes, one layout, an index of 32 bits.
   [[nodiscard]] bool takes(NodeView<const T> y, NodeView<const T> x) const;
   /// Device memory that the index of one relation and direction takes for such views.
   [[nodiscard]] Index index_bytes(NodeView<const T> y, NodeView<const T> x) const;
 
-  /// y = alpha·S x + beta·y, S relation number `relation` or its transpose. Throws UserError naming the
+  /// y = alpha·S x + beta·y, with S = relation number `relation` or its transpose. Throws UserError with the
   /// library's error.
   void multiply(int relation, bool transposed, NodeView<T> y, T alpha, NodeView<const T> x, T beta);
 
  private:
-  /// Views as matrices: rows are nodes, or (node, column) pairs.
+  /// Views as matrices: a row is a node or a (node, column) pair.
   struct Shape {
-    Index times;  // 1, or columns
+    Index times;  // 1, or the number of columns
     Index width, x_stride, y_stride;
   };
   struct IndexCopy {
@@ -108,12 +110,12 @@ class SparseLibrary {
   std::map<std::tuple<int, bool, Index, Index, Index, Index>, Prepared> prepared_;
 };
 
-/// Who multiplies with the relations of diffusions on a device.
+/// The kernels that multiply with the relations of diffusions on a device.
 enum class SparseKernel { own, library };
 [[nodiscard]] constexpr std::string_view to_string(SparseKernel kernel) {
   return kernel == SparseKernel::own ? "own" : "cusparse";
 }
-/// The library has to save a tenth: it takes memory for an index of its own.
+/// The library must save a tenth, because it needs memory for an index of its own.
 using SparseChoice = Choice<SparseKernel>;
 constexpr double must_save(SparseKernel) {
   return 0.1;

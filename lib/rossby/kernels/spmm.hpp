@@ -8,7 +8,7 @@
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/tensor/view.hpp"
 
-// One sparse relation of a row block times node data: what diffusion and graph convolutions are made of.
+// One sparse relation of a row block times node data, for diffusion and graph convolutions.
 
 namespace rossby {
 
@@ -18,7 +18,7 @@ struct SparseMatrix {
   const CsrBlock* block = nullptr;
   int relation = 0;
   const T* weight = nullptr;  // (entries) of the whole block
-  /// Of a device: what multiplies where it can; null: own kernels do.
+  /// On a device: the library that multiplies if it can; null: own kernels.
   SparseLibrary<T>* sparse_library = nullptr;
 };
 
@@ -27,9 +27,9 @@ bool same_width(const NodeView<A>& a, const NodeView<B>& b) {
   return a.cols == b.cols && a.channels == b.channels;
 }
 
-/// y[i] = alpha·Σ_e S_e x[column_e] − minus[i] for the listed rows i. `minus` may be null (no data): then
-/// nothing is taken away. x is `owned` for owned columns and `ghost` for the others; `ghost` may be empty
-/// where the rows are interior. All may be strided, shapes (rows, B, c) agree; y overlaps no input.
+/// y[i] = alpha·Σ_e S_e x[column_e] − minus[i] for the listed rows i. If `minus` has no data, nothing is
+/// subtracted. x is `owned` for owned columns and `ghost` for the others; `ghost` may be empty if the rows
+/// are interior. All views may be strided and have matching shapes (rows, B, c); y overlaps no input.
 template <class T>
 void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T alpha, NodeView<const T> minus,
                   std::span<const LocalColumn> rows, NodeView<const T> owned, NodeView<const T> ghost) {
@@ -39,7 +39,7 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
   require(!minus.data || (minus.rows == y.rows && same_width(y, minus)), "spmm: widths differ");
   require(!s.sparse_library || on_device(exec.backend), "spmm: libraries multiply on devices");
   if (rows.empty() || y.width() == 0) return;
-  // All rows are listed once.
+  // Rows are distinct, so this list holds all of them.
   if (s.sparse_library && std::ssize(rows) == y.rows && s.sparse_library->takes(y, owned)) {
     if (minus.data) pack(exec, y, minus);
     return s.sparse_library->multiply(s.relation, false, y, alpha, owned, minus.data ? T{-1} : T{0});
@@ -48,7 +48,7 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
 }
 
 /// The adjoint over columns: dx[c] += alpha·Σ_e S_e dy[row_e] for the columns [first, first + dx.rows), in
-/// the order of the transposed index. dx overlaps dy nowhere.
+/// the order of the transposed index. dx does not overlap dy.
 template <class T>
 void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T alpha, Index first,
                   NodeView<const T> dy) {
@@ -63,26 +63,26 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
   dispatch<spmm_adjoint<T>>(exec, dx, s, alpha, first, dy);
 }
 
-/// What a launch takes of products or gradients, and of a gradient's shares.
+/// Limits of one launch: products or gradients, and shares of a gradient.
 inline constexpr std::size_t most_sparse_products = 4, most_sparse_shares = 4;
 
-/// One of several products of a block's relations: y = alpha·S x − minus, or, where relation < 0, alpha·x −
-/// minus of the same row.
+/// One of several products of a block's relations: y = alpha·S x − minus, or alpha·x − minus of the same row
+/// if relation < 0.
 template <class T>
 struct SparseProduct {
   int relation = -1;
   T alpha = 1;
   NodeView<T> y;
-  NodeView<const T> owned, ghost, minus;  // as of spmm_forward
+  NodeView<const T> owned, ghost, minus;  // as in spmm_forward
 };
 
-/// Each of them for the listed rows. All views have one shape, and none reads what another writes: devices
-/// compute them at once. The relation of `s` is not looked at.
+/// Computes each product for the listed rows. All views have one shape. No product reads the output of
+/// another: devices compute them concurrently. The relation of `s` is ignored.
 template <class T>
 void spmm_products(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseProduct<T>> products,
                    std::span<const LocalColumn> rows);
 
-/// What a gradient gets of another one: alpha·Sᵀ dy, or alpha·dy where relation < 0.
+/// The contribution of another gradient: alpha·Sᵀ dy, or alpha·dy if relation < 0.
 template <class T>
 struct SparseShare {
   int relation = -1;
@@ -98,8 +98,8 @@ struct SparseGradient {
   std::span<const SparseShare<T>> shares;
 };
 
-/// Each of them, over the columns [first, first + to.rows), on the same conditions: no `to` is another one's
-/// `dy`. Shares without a relation are of owned columns (first = 0).
+/// Computes each gradient over the columns [first, first + to.rows). As above, no `to` is the `dy` of
+/// another. Shares without a relation belong to owned columns (first = 0).
 template <class T>
 void spmm_gradients(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseGradient<T>> gradients,
                     Index first);

@@ -6,21 +6,21 @@
 #include "rossby/kernels/kernel.hpp"
 #include "rossby/tensor/view.hpp"
 
-// Windows out of a series that lies once in memory: each column of what is read is one time step, named by a
-// pointer to its (rows, features) values where the data lie. The lists themselves are arrays of the host.
+// Windows of a series that is stored once. Each column read is one time step, given by a pointer to its
+// (rows, features) values in the memory of the back end. The lists themselves are host arrays.
 
 namespace rossby {
 
-/// How values of a series become a model's inputs: (x − shift)·inverse, one of each a row and feature.
+/// Scaling of a series to a model's inputs: (x − shift)·inverse, one of each per row and feature.
 template <class T>
 struct StepScale {
   Index features = 0;
   std::span<const T> shift, inverse;  // (rows, features)
-  std::span<const T> fill;            // what stands for a missing value
+  std::span<const T> fill;            // replaces missing values
 };
 
-/// out[i, b, f] = the scaled value f of row i in steps[b]; channels behind the features are those of the
-/// step, extra[b·(channels − features) + …], the same in every row.
+/// out[i, b, f] = the scaled value f of row i in steps[b]. Channels after the features belong to the step and
+/// are the same in every row: extra[b·(channels − features) + …].
 template <class T>
 void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const> steps,
                 const StepScale<T>& scale, std::span<const float> extra) {
@@ -34,7 +34,7 @@ void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const>
   dispatch<read_steps<T>>(exec, out, steps, scale, extra);
 }
 
-/// out[i, b, f] = value f of row i in steps[b], as it is.
+/// out[i, b, f] = value f of row i in steps[b], unscaled.
 template <class T>
 void copy_steps(const Exec& exec, NodeView<T> out, std::type_identity_t<std::span<const T* const>> steps) {
   require(out.cols == std::ssize(steps), "a step for every column");

@@ -8,10 +8,10 @@
 
 namespace rossby {
 
-// Losses of a table's rows and their gradients in one pass over memory: what embed.hpp, activation.hpp,
-// linear.hpp and loss.hpp compute one after the other stays in the first-level cache. Of the host alone:
-// devices take those. Tables are (steps, n, d), packed; times lie in [0, steps). Sums are taken in double
-// over blocks of rows that depend on the shape alone, in a fixed order.
+// Losses of a table's rows and their gradients in one pass over memory. Intermediate results of embed.hpp,
+// activation.hpp, linear.hpp and loss.hpp stay in the first-level cache. Host only: devices use the separate
+// kernels. Tables are (steps, n, d), packed; times lie in [0, steps). Sums are taken in double over blocks of
+// rows that depend on the shape alone, in a fixed order.
 
 /// Rows of a table as the columns of node data: column b is row times[b].
 template <class T>
@@ -21,8 +21,9 @@ struct TableColumns {
   std::span<const Index> times;
 };
 
-/// Where the gradients of columns go: to[times[b], i] += …, repeated times in column order. Where begins[b]
-/// is not zero (empty: nowhere) the sum begins anew. Nowhere at all where `to` is null.
+/// Target of the gradients of columns: to[times[b], i] += …, repeated times in column order. If begins[b] is
+/// not zero, the sum starts afresh; an empty `begins` means all zero. If `to` is null, no gradient is
+/// written.
 template <class T>
 struct TableGradient {
   T* to = nullptr;
@@ -30,9 +31,9 @@ struct TableGradient {
   std::span<const Index> times, begins;
 };
 
-/// Values of a node that these kernels take at most: in all columns of x, in one of a decoder's.
+/// The most values per node that these kernels take: in all columns of x, or in one column of a decoder's.
 inline constexpr Index most_table_loss_width = 2048;
-/// Weights of a decoder.
+/// The most weights of a decoder.
 inline constexpr Index most_decoder_weights = 1024;
 
 /// Throws BugError unless all times lie in their tables.
@@ -45,8 +46,8 @@ void check_columns(const TableGradient<T>& dz, const TableColumns<T>& z) {
   require(dz.begins.empty() || dz.begins.size() == z.times.size(), "a sum begins or goes on, one a column");
 }
 
-/// *sum += Σ (z − f(x))² over x (n, B, d), packed, f tanh or the identity, and at once its gradients:
-/// dz += 2·scale·(z − f(x)), dx = or −= that times f'(x).
+/// *sum += Σ (z − f(x))² over x (n, B, d), packed, f tanh or the identity, together with its gradients: dz +=
+/// 2·scale·(z − f(x)), dx = or −= the same times f'(x).
 template <class T>
 void table_difference(const Exec& exec, const TableGradient<T>& dz, const GradientOut<T>& dx,
                       const TableColumns<T>& z, NodeView<const T> x, bool through_tanh, double scale,
@@ -60,13 +61,13 @@ void table_difference(const Exec& exec, const TableGradient<T>& dz, const Gradie
   run_on_host<table_difference<T>>(exec, dz, dx, z, x, through_tanh, scale, sum);
 }
 
-/// Values of scratch for table_decoded_error over `rows` nodes and `cols` columns of `in` channels that are
-/// decoded to `out`.
+/// Scratch values of table_decoded_error over `rows` nodes and `cols` columns, decoded from `in` to `out`
+/// channels.
 [[nodiscard]] Index table_decoded_error_scratch_size(Index rows, Index cols, Index out, Index in);
 
-/// *sum += Σ (z·Wᵀ − x)² over `rows` nodes and entries of x (its columns, m channels) that are not NaN, and
-/// at once its gradients: with e = 2·scale·(z·Wᵀ − x), dz += e·W and dW += eᵀ·z. `weight` is (m, d), or has
-/// no data: z is compared itself. dW is laid out as the weight, or null.
+/// *sum += Σ (z·Wᵀ − x)² over `rows` nodes and the entries of x (its columns, m channels) that are not NaN,
+/// together with its gradients: with e = 2·scale·(z·Wᵀ − x), dz += e·W and dW += eᵀ·z. `weight` is (m, d), or
+/// has no data: then z itself is compared. dW has the weight's layout, or is null.
 template <class T>
 void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweight, const TableColumns<T>& z,
                          MatrixView<const T> weight, const TableColumns<float>& x, Index rows, Index channels,

@@ -14,7 +14,7 @@ constexpr int repeats = 3;
   return transfer == Transfer::pageable_async || transfer == Transfer::pinned_async;
 }
 
-/// Seconds in which `in` bytes go to the device while `out` bytes come back, or after them where the host
+/// Seconds in which `in` bytes go to the device while `out` bytes come back; one after the other if the host
 /// waits.
 double travel_seconds(Device& device, Transfer transfer, Index in, Index out) {
   const auto host = [&](Index bytes) {

@@ -6,21 +6,21 @@
 
 namespace rossby {
 
-/// Where a dense learned relation that streams to a device is updated: there, its moments travelling too, or
-/// on the host, to which its gradient travels.
+/// The place where a dense learned relation that streams to a device is updated: on the device, which also
+/// moves its moments, or on the host, which moves its gradient.
 enum class UpdatePlace { device, host };
 [[nodiscard]] constexpr std::string_view to_string(UpdatePlace place) {
   return place == UpdatePlace::device ? "device" : "host";
 }
 
-/// The host has to save a tenth: on the device updates have the bits of a relation that lies there. Seconds
-/// are those of a chunk's share of a backward sweep.
+/// The host must save a tenth, because only updates on the device are bit-equal to those of a resident
+/// relation. Seconds are those of a chunk's share of a backward sweep.
 using UpdatePlaceChoice = Choice<UpdatePlace>;
 constexpr double must_save(UpdatePlace) {
   return 0.1;
 }
 
-/// What travels of a chunk, and how.
+/// Contents and manner of a chunk's transfer.
 struct UpdatePlaceTrial {
   Index rows = 0;
   Index columns = 0;
@@ -29,9 +29,9 @@ struct UpdatePlaceTrial {
   Transfer transfer = Transfer::pinned_async;
 };
 
-/// Sends what a chunk of rows × columns weights needs to `exec.device` and back, and updates one on the host,
-/// for some tens of milliseconds: seconds of either place, what computes the gradient apart. Ranks that will
-/// run side by side are to try side by side.
+/// Sends the data of a chunk of rows × columns weights to `exec.device` and back, and updates one on the
+/// host, for some tens of milliseconds. Returns the seconds of each place without the computation of the
+/// gradient. Ranks that will run side by side should try side by side.
 template <class T>
 [[nodiscard]] UpdatePlaceChoice try_update_places(const Exec& exec, const UpdatePlaceTrial& trial);
 
