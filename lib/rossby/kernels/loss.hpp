@@ -13,9 +13,10 @@ namespace rossby {
 ///
 ///     squared    e²
 ///     absolute   |e|
-///     huber      e² / 2 if |e| ≤ δ, else δ (|e| − δ / 2)                 Huber, Ann. Math. Stat. 35, 1964
-///     pinball    −τ e if e < 0, else (1 − τ) e: least at quantile τ      Koenker, Bassett, Econometrica 46,
-///     1978
+///     huber      e² / 2 if |e| ≤ δ, else δ (|e| − δ / 2)
+///                (Huber, Ann. Math. Stat. 35, 1964)
+///     pinball    −τ e if e < 0, else (1 − τ) e: least at quantile τ
+///                (Koenker, Bassett, Econometrica 46, 1978)
 struct MaskedError {
   enum Kind { squared, absolute, huber, pinball };
   Kind kind = absolute;

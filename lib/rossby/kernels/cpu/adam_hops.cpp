@@ -13,16 +13,16 @@ constexpr Index most_decaying = most_hopped / most_parts;
 constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop
 constexpr double most_shrinking = 0.5, most_shrinking_long = 0.25;  // x
 constexpr double most_growth = 0x1p-9;                              // of V
-constexpr double tolerance = 0x1p-25;                               // relative, of what is left out
+constexpr double tolerance = 0x1p-25;                               // relative, of omitted terms
 constexpr double largest = 1e38;                                    // float
 
-/// s_q of the updates, as shares of their sum, 1 / beta2^q, and mean and variance of e_q. `lean`: Σ of
-/// squared shares times e_q's distance from its mean.
+/// s_q of the updates as shares of their sum, 1 / beta2^q, and mean and variance of e_q. `lean`: Σ of squared
+/// shares times e_q's distance from its mean.
 struct Factors {
   std::array<double, most_hopped> share, rise;
   double sum = 0, keep_v = 1, epsilon = 0, variance = 0, lean = 0;
 
-  /// lambda: decay, or 1 where m moves theta.
+  /// lambda: decay, or 1 if m moves theta.
   Factors(std::span<const AdamConstants<float>> steps, double lambda, double beta1) {
     double power1 = 1, risen = 1, root_risen = 1;  // beta2 is that of all
     const double by = 1 / static_cast<double>(steps[0].beta2), root_by = std::sqrt(by);
@@ -55,8 +55,8 @@ struct Factors {
   }
 };
 
-/// Growth of V over (lambda theta_0)² (1 − beta2) where theta shrinks by x: its mean and at the end. For
-/// several x side by side: each update waits for the one before.
+/// Growth of V over (lambda theta_0)² (1 − beta2) while theta shrinks by x: its mean and its final value.
+/// Several x are computed side by side, because each update waits for the one before.
 template <std::size_t count>
 struct Growth {
   std::array<double, count> mean{}, end{};
@@ -73,7 +73,7 @@ struct Growth {
   }
 };
 
-/// p with y_i = Σ_j p_j x_iʲ, by Newton's divided differences.
+/// Finds p with y_i = Σ_j p_j x_iʲ by Newton's divided differences.
 template <std::size_t terms>
 void interpolate(float (&p)[terms], const std::array<double, terms>& x, std::array<double, terms> y) {
   for (std::size_t order = 1; order < terms; ++order)
@@ -106,8 +106,8 @@ AdamHop decaying(std::span<const AdamConstants<float>> steps) {
   }
   const Growth<nodes> growths(x, steps.size(), f);
   const double still_mean = growths.mean[0], still_end = growths.end[0];
-  // Largest x, from what is left out: the variance of e_q, and that Σ s_q² z_q² is taken for z² Σ s_q², where
-  // z_q follows e_q, or V_q.
+  // The largest x follows from the omitted terms: the variance of e_q, and the error of replacing Σ s_q² z_q²
+  // by z² Σ s_q², where z_q follows e_q or V_q.
   double grown = 0, lean = 0;
   for (std::size_t q = 0; q < steps.size(); ++q) {
     grown += f.rise[q];
@@ -172,7 +172,7 @@ Index hopped_updates(std::span<const AdamConstants<float>> steps) {
            (drifts || b.keep == 1) && b.step_size > 0;
   };
   if (!std::all_of(steps.begin(), steps.end(), alike)) return 0;
-  // As many as there is room for hops.
+  // As many updates as there are hops for.
   const Index all = std::min(std::ssize(steps), most_hopped * most_hops);
   return all < least_updates ? 0 : all;
 }

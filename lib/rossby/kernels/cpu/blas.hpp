@@ -9,8 +9,8 @@ namespace rossby::cpu {
 enum class Side { plain = CblasNoTrans, transposed = CblasTrans };
 
 /// c (rows, cols) = op(a)·op(b) + beta·c, row-major; with beta 0, c is not read. Sizes come from the views:
-/// op(a) is (rows, inner), op(b) (inner, cols). OpenBLAS is expected to run one thread a call: threads are
-/// ours to hand out.
+/// op(a) is (rows, inner), op(b) (inner, cols). OpenBLAS must run one thread per call, because the kernels
+/// thread around it.
 inline void gemm(Side side_a, Side side_b, MatrixView<const float> a, MatrixView<const float> b, float beta,
                  MatrixView<float> c) {
   const Index inner = side_a == Side::plain ? a.cols : a.rows;

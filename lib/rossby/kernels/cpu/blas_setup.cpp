@@ -5,8 +5,8 @@
 
 #include "rossby/kernels/isa.hpp"
 
-// Of OpenBLAS; other libraries lack them. The last two choose kernels for a processor again, as when the
-// library was loaded; one that was built for a single processor has no such choice.
+// Functions of OpenBLAS; other libraries lack them. The last two choose kernels for a processor again, as at
+// loading time. A library built for a single processor has no such choice.
 extern "C" {
 void openblas_set_num_threads(int) __attribute__((weak));
 char* openblas_get_corename() __attribute__((weak));

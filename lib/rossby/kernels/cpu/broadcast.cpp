@@ -7,8 +7,8 @@
 
 namespace rossby::cpu {
 
-/// A thread takes some channels of a column through all rows: no partial sums, the same bits at every number
-/// of threads.
+/// A thread takes some channels of a column through all rows: without partial sums, results are bit-equal at
+/// every number of threads.
 template <class T>
 void sum_over_rows(const Exec& exec, NodeView<T> dx, NodeView<const T> dy) {
   constexpr Index most = 64;

@@ -10,11 +10,11 @@
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
-// What the own and the BLAS products of dense relations share.
+// Shared by the own and the BLAS products of dense relations.
 
 namespace rossby::cpu {
 
-/// Where the parts of the workspace lie. Upper bounds that hold for every instruction set.
+/// Places of the parts of the workspace: upper bounds that hold for every instruction set.
 template <class T>
 struct DenseWorkspace {
   static constexpr Index most_lanes = 64 / sizeof(T);
@@ -57,7 +57,7 @@ MatrixView<T> relation_rows(T* data, const DenseRelate<T>& relate, int k, Index 
   return {data + k * relate.rows * cols * d, relate.rows * cols, d};
 }
 
-/// W as it is stored.
+/// The stored array of W.
 template <class S>
 const S* stored_weight(const DenseRelate<Arithmetic<S>>& relate) {
   if constexpr (std::is_same_v<S, Bf16>)
@@ -66,7 +66,7 @@ const S* stored_weight(const DenseRelate<Arithmetic<S>>& relate) {
     return relate.weight;
 }
 
-/// What the sink of one block of columns is given.
+/// Arguments of the sink of one block of columns.
 template <class S>
 struct DenseSinkArguments {
   using T = Arithmetic<S>;
@@ -88,7 +88,7 @@ struct DenseSinkArguments {
                                        Index row, Index first, Index columns) const {
     const Index at = (k * relate.rows + row) * relate.columns + first;
     DenseBackward<S> b{};
-    // Only an update writes to it, and then it is the update's own array.
+    // Only an update writes to this array, and then the array is the update's own.
     b.weight = const_cast<S*>(stored_weight<S>(relate)) + at;
     b.pattern = relate.pattern ? relate.pattern + at : nullptr;
     b.dm = dm.buffer ? dm.buffer + at : nullptr;
@@ -119,7 +119,7 @@ struct DenseSinkArguments {
 template <class S, class T = Arithmetic<S>>
 double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z);
 
-/// dz += Σ_k W_kᵀ g_k and the gradients g_k zᵀ into their sink; g (r, rows, width). Returns Σ gradient².
+/// dz += Σ_k W_kᵀ g_k; the gradients g_k zᵀ go to their sink; g (r, rows, width). Returns Σ gradient².
 template <class S, class T = Arithmetic<S>>
 double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
                     const DenseRelate<T>& relate, const T* g, NodeView<const T> z);

@@ -12,7 +12,7 @@ void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> ke
                      double rate, const Random& random, std::span<const Index> row_keys,
                      const ColumnKeys& col_keys) {
   const T factor = static_cast<T>(1 / (1 - rate));
-  // uniform() >= rate, in whole numbers.
+  // uniform() >= rate as a comparison of integers.
   const auto least = static_cast<std::uint64_t>(std::ceil(std::ldexp(rate, 53)));
   const DropoutKernels<T>& kernels = kernels_of<DropoutKernels, T>(exec.isa);
   const Index piece = std::max<Index>(1, flat_piece / std::max<Index>(1, y.width()));

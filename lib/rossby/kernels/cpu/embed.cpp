@@ -10,14 +10,14 @@ namespace rossby::cpu {
 
 namespace {
 
-/// Rows of out that one thread takes at a time.
+/// Rows of out per task of a thread.
 template <class T>
 Index rows_a_piece(NodeView<T> out) {
   return std::max<Index>(1, flat_piece / std::max<Index>(1, out.width()));
 }
 
-/// Pieces of the nodes: each takes all pairs of its nodes, in order, so that repeated pairs add up the same
-/// way always.
+/// Pieces of the nodes. Each takes all pairs of its nodes in order, so that repeated pairs always add up the
+/// same way.
 constexpr Index node_pieces = 16;
 
 }  // namespace
@@ -27,7 +27,7 @@ constexpr Index node_pieces = 16;
 constexpr Index most_block_rows = 64, least_block_rows = 16, block_values = 1024;
 
 /// f(first, last, first column, count, start of each column's table row at `first`) over blocks of nodes and
-/// of up to joined_columns columns. `reads`: of the table.
+/// of up to joined_columns columns. `reads`: the table is read.
 template <bool reads, class T, class View, class F>
 void for_each_block(const Exec& exec, View nodes, T* table, std::span<const Index> times, const F& f) {
   const Index width = std::max<Index>(1, std::min(joined_columns, nodes.cols) * nodes.channels);

@@ -6,8 +6,7 @@
 namespace rossby::cpu {
 namespace {
 
-/// Layers of hosts start from their bias, which takes no time: the gates of a cell are not asked for it
-/// there.
+/// On the host, layers start from their bias at no cost, so a cell's gates never get one.
 template <class T>
 void add_bias(const Exec& exec, const NodeView<T>& a, const T* bias) {
   if (!bias) return;

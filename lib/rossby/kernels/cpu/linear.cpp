@@ -12,23 +12,24 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index row_piece = 512;     // rows a GEMM call takes, at least
-constexpr Index long_piece = 2048;   // at most: each call packs the weights anew
-constexpr Index weight_piece = 64;   // rows of dW a GEMM call takes where rows are not split
+constexpr Index row_piece = 512;     // minimum of rows per GEMM call
+constexpr Index long_piece = 2048;   // maximum: each call packs the weights again
+constexpr Index weight_piece = 64;   // rows of dW per GEMM call if rows are not split
 constexpr Index most_partials = 32;  // of a reduction over rows
 constexpr Index most_scratch = Index{1} << 19;
-// Layers from this width on gain by operands in bf16: measured with AVX-512 BF16 beside the narrow products.
+// Layers at least this wide gain by operands in bf16, as measured with AVX-512 BF16 against the narrow
+// products.
 constexpr Index least_rounded = 16, least_rounded_weights = 1024;
-// Rows of few columns are added in groups, which fill registers.
+// Rows of few columns are added in groups that fill registers.
 constexpr Index few_columns = 16;
 constexpr Index rows_at_once = 16;
 
-/// Rows a GEMM call takes: eight pieces for threads, where those are not too short.
+/// Rows per GEMM call: eight pieces for threads, unless they would be too short.
 Index piece_rows(Index m) {
   return std::clamp(m / 8, row_piece, long_piece);
 }
 
-/// Rows a partial sum covers: a function of the shape alone.
+/// Rows of a partial sum; depends on the shape alone.
 Index partial_rows(Index m, Index size) {
   const Index wanted = std::min((m + row_piece - 1) / row_piece, most_partials);
   const Index partials = std::max<Index>(1, std::min(wanted, most_scratch / std::max<Index>(1, size)));
@@ -90,7 +91,7 @@ void add_rows(T* to, MatrixView<const T> y) {
     for (Index o = 0; o < y.cols; ++o) to[o] += y.row(i)[o];
 }
 
-/// Whether the narrow products take a layer: packed rows, enough of them to pay for packing the weights, and
+/// True if the narrow products take a layer: packed rows, enough of them to pay for packing the weights, and
 /// more than one channel.
 template <class A, class B>
 bool is_narrow(MatrixView<A> x, MatrixView<B> y) {
@@ -98,15 +99,15 @@ bool is_narrow(MatrixView<A> x, MatrixView<B> y) {
   return x.stride == x.cols && y.stride == y.cols && weights > 1 && weights <= narrow_weights && x.rows >= 32;
 }
 
-/// Whether a layer's operands are rounded to bf16: a function of its width alone, so that it does not change
-/// with the rows that a rank or a thread has.
+/// True if a layer's operands are rounded to bf16. This depends on its width alone, so it does not change
+/// with the rows of a rank or thread.
 template <class T>
 bool is_rounded(const Exec& exec, Index in, Index out) {
   return std::is_same_v<T, float> && exec.products == Products::bf16 && std::min(in, out) >= least_rounded &&
          in * out >= least_rounded_weights;
 }
 
-/// c (+)= a·b with rounded operands, if the layer's are; false if they are not, and nothing is done.
+/// c (+)= a·b with rounded operands, if the layer's are rounded. Otherwise does nothing and returns false.
 template <class T>
 bool rounded_product(const Exec& exec, bool rounded, MatrixView<T> c, Index inner, Strided<T> a, Strided<T> b,
                      bool add) {
@@ -117,8 +118,8 @@ bool rounded_product(const Exec& exec, bool rounded, MatrixView<T> c, Index inne
   return false;
 }
 
-/// Whether the tall products take a layer (m, inner) → (m, cols) from BLAS: where they are faster, which was
-/// measured with AVX-512 alone, and where outputs fill their panels.
+/// True if the tall products replace BLAS for a layer (m, inner) → (m, cols). They are faster (measured with
+/// AVX-512 only) if outputs fill their panels.
 template <class T>
 bool is_tall(const Exec& exec, Index m, Index inner, Index cols) {
   constexpr Index panel = 128 / static_cast<Index>(sizeof(T));
@@ -126,7 +127,8 @@ bool is_tall(const Exec& exec, Index m, Index inner, Index cols) {
          5 * cols >= 4 * ((cols + panel - 1) / panel * panel);
 }
 
-/// y = x·Wᵀ from `start` (null: zero), or y += x·Wᵀ with `accumulate`: what no narrow product takes.
+/// y = x·Wᵀ from `start` (null: zero), or y += x·Wᵀ with `accumulate`; for shapes that no narrow product
+/// takes.
 template <class T>
 void wide_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
                   const T* start, bool accumulate, bool rounded) {
@@ -145,7 +147,7 @@ void wide_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Matr
   }
 }
 
-/// dW += dyᵀ·x on one block, or dW = that without `add`.
+/// dW += dyᵀ·x on one block, or dW = the same without `add`.
 template <class T>
 void add_outer(const Exec& exec, bool rounded, MatrixView<T> dweight, MatrixView<const T> dy,
                MatrixView<const T> x, bool add = true) {
@@ -166,7 +168,7 @@ void add_outer(const Exec& exec, bool rounded, MatrixView<T> dweight, MatrixView
 }
 
 /// Runs partial(block, first, last), which fills a block of the shape of `total`, over row blocks and adds
-/// the blocks to `total`, in order.
+/// the blocks to `total` in order.
 template <class T, class Partial>
 void reduce_rows(const Exec& exec, Index m, MatrixView<T> total, Index work, std::span<T> scratch,
                  const Partial& partial) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Dense layers with one or a few inputs or outputs, where a GEMM call costs more than the products. Every
-// function returns false, having done nothing, where the shape is one for GEMM.
+// Dense layers with one or a few inputs or outputs, for which a GEMM call costs more than the products. Every
+// function does nothing and returns false if the shape suits GEMM.
 
 #include <array>
 
@@ -11,7 +11,7 @@
 namespace rossby::cpu::tiny {
 
 inline constexpr Index few = 4;             // inputs or outputs that count as few
-inline constexpr Index most_weights = 256;  // that are copied to the stack
+inline constexpr Index most_weights = 256;  // maximum to copy to the stack
 inline constexpr Index few_products = 4096;
 
 inline bool is_tiny(Index m, Index in, Index out) {

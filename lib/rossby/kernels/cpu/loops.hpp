@@ -1,7 +1,7 @@
 #pragma once
 
-// How cpu kernels walk over data. Work is cut by shape alone, never by the number of threads, so that results
-// are the same bits at every number of threads.
+// Loops of cpu kernels over data. The shape alone, never the number of threads, determines pieces of work, so
+// that results are bit-equal at every number of threads.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace rossby::cpu {
 
-/// Scalars below which starting threads costs more than it saves.
+/// Below this many scalars, starting threads costs more than it saves.
 inline constexpr Index parallel_threshold = Index{1} << 15;
 
 /// f(first, last) over [0, size) in pieces of `piece`; `work` (scalars touched) decides whether threads
@@ -48,7 +48,7 @@ void for_each_run(const Exec& exec, const F& f, NodeView<First> first, NodeView<
   });
 }
 
-/// Partial sums of a reduction, at most.
+/// The most partial sums of a reduction.
 inline constexpr Index reduction_blocks = 256;
 
 /// Σ over [0, size) of f(first, last), which returns double, over fixed blocks of at least `least`, added in
@@ -65,7 +65,7 @@ double reduce_blocks(const Exec& exec, Index size, Index least, Index work, cons
   return sum;
 }
 
-/// Σ over entries k of term(k) with eight independent partial sums, so that the compiler may use vector
+/// Σ over entries k of term(k) with eight independent partial sums, so that the compiler can use vector
 /// registers.
 template <class Term>
 double sum_lanes(Index size, const Term& term) {

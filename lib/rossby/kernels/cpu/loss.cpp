@@ -10,7 +10,7 @@ namespace rossby::cpu {
 
 namespace {
 
-/// Errors that are seldom trained on have no kernels of their own for each instruction set.
+/// The other errors are seldom trained on and have no kernels for each instruction set.
 bool is_common(MaskedError kind) {
   return kind.kind == MaskedError::squared || kind.kind == MaskedError::absolute;
 }
@@ -25,7 +25,7 @@ void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> pred
     *sum += reduce_runs(
         exec,
         [kind](Index size, const T* p, const float* x) {
-          std::array<double, 8> parts{};  // as exact as the vectors of the others
+          std::array<double, 8> parts{};  // as exact as the vectors of the common errors
           for (Index k = 0; k < size; ++k)
             if (x[k] == x[k])
               parts[static_cast<std::size_t>(k % 8)] +=

@@ -5,11 +5,11 @@
 
 #include "rossby/kernels/cpu/loops.hpp"
 
-// The sums that batch and layer normalisation share.
+// Sums shared by batch and layer normalisation.
 
 namespace rossby::cpu {
 
-/// Rows that a partial sum covers. It depends on the shape alone, so that results do not depend on threads.
+/// Rows of a partial sum. Depends on the shape alone, so that results do not depend on threads.
 inline Index partial_rows(Index rows) {
   constexpr Index most_partials = 32;
   return std::max<Index>(1, (rows + most_partials - 1) / most_partials);

@@ -18,7 +18,7 @@ template <class T>
 void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
           std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops) {
   const auto update = kernels_of<AdamKernels, T>(exec.isa).update;
-  // Without a gradient the last update is like those before.
+  // Without a gradient, the last update is like the ones before it.
   const std::span<const AdamConstants<T>> missed = gradient.empty() ? steps : steps.first(steps.size() - 1);
   const AdamConstants<T>* now = gradient.empty() ? nullptr : &steps.back();
   std::optional<AdamHops> hops;

@@ -7,9 +7,9 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index tile_rows = 256;  // of c: BLAS packs an operand anew for every tile
+constexpr Index tile_rows = 256;  // of c: BLAS packs an operand again for every tile
 constexpr Index tile_cols = 2048;
-constexpr Index wide = 32;  // the least of three sizes from which operands are rounded to bf16
+constexpr Index wide = 32;  // operands are rounded to bf16 if the least of three sizes reaches this
 
 /// The part of an operand that makes rows (or columns) [first, first + count) of the product.
 template <class T>

@@ -14,7 +14,7 @@ void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
 
 template <class T>
 Index first_non_finite(const Exec& exec, std::span<const T> x) {
-  // A run is searched value by value only where x·0 summed up is not 0, which takes one NaN or infinity.
+  // A run is searched value by value only if the sum of x·0 is not 0: then it holds a NaN or infinity.
   const T* data = x.data();
   if (reduce_span(exec, std::ssize(x), kernels_of<LossKernels, T>(exec.isa).sum_of_nothing, data) == 0)
     return -1;

@@ -7,13 +7,13 @@
 namespace rossby::cpu {
 namespace {
 
-/// Where column j of a strip lies in its data.
+/// Place of column j of a strip in its data.
 template <class S>
 Index place_in_strip(const DenseKernels<S>& kernels, Index j) {
   return kernels.paired ? j % 2 * (kernels.strip / 2) + j / 2 : j;
 }
 
-/// NaN without the payload that rounding to bf16 could carry into the sign.
+/// NaN without the payload, which rounding to bf16 could carry into the sign.
 template <class S, class T>
 T canonical(T value) {
   return std::is_same_v<S, T> || value == value ? value : std::numeric_limits<T>::quiet_NaN();
@@ -32,7 +32,7 @@ void pack_strip(T* to, NodeView<const T> z, Index first, const DenseKernels<S>& 
     for (Index o = 0; o < width; ++o) to[o * strip + place_in_strip(kernels, j)] = T(0);
 }
 
-/// z (columns, width) with rows of `padded` values: itself where nothing is to be padded.
+/// z (columns, width) with rows of `padded` values; z itself if no padding is needed.
 template <class T>
 const T* pad_rows(const Exec& exec, T* to, NodeView<const T> z, Index padded) {
   const Index width = z.width();
@@ -46,8 +46,8 @@ const T* pad_rows(const Exec& exec, T* to, NodeView<const T> z, Index padded) {
   return to;
 }
 
-/// Whether the second-level cache is twice as large as the smallest one beside vectors of 64 bytes, 1 MiB.
-/// For what is fetched early alone: results are those of any machine.
+/// True if the processor has 64-byte vectors and a second-level cache twice the smallest one found with them,
+/// 1 MiB. Affects prefetching only, never results.
 bool large_cache() {
 #ifdef _SC_LEVEL2_CACHE_SIZE
   return sysconf(_SC_LEVEL2_CACHE_SIZE) >= Index{1} << 21;
@@ -56,8 +56,8 @@ bool large_cache() {
 #endif
 }
 
-/// Rows that share the z of a block of columns, W of `value_bytes` a value. Fewer are quicker beside a large
-/// cache up to some width (benchmarks/measured), from which on z is read too often.
+/// Rows that share the z of a block of columns; W has `value_bytes` per value. With a large cache, fewer rows
+/// are faster up to some width (benchmarks/measured); beyond it, z is read too often.
 Index forward_tile_rows(bool narrow, Index width, Index value_bytes) {
   constexpr Index most_width = 64;
   constexpr Index column_bytes = 192;  // 48 floats
@@ -113,9 +113,9 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
   });
 }
 
-/// Blocks of strips: z and u of a block fit the second-level cache beside a tile of W and its moments; so
-/// many blocks that they share out evenly. Processors with vectors of 64 bytes have 1 MiB of it or more,
-/// which the long tiles of large widths need for themselves.
+/// Blocks of strips: z and u of a block fit the second-level cache next to a tile of W and its moments. The
+/// number of blocks makes them about equal. Processors with 64-byte vectors have 1 MiB or more, which the
+/// long tiles of large widths need for themselves.
 inline Index block_count(Index strips, Index strip_bytes, Index run_bytes, bool large) {
   const Index cache_bytes = Index{1} << (large ? 19 : 18);
   constexpr Index most_run_bytes = 4608;  // of a row of W
@@ -123,7 +123,7 @@ inline Index block_count(Index strips, Index strip_bytes, Index run_bytes, bool 
   const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1,
                                        std::max<Index>(1, most_run_bytes / run_bytes));
   const Index blocks = (strips + most - 1) / most;
-  constexpr Index shortest = 8;  // strips of a row that share out evenly: memory delivers long runs sooner
+  constexpr Index shortest = 8;  // strips per row in equal shares: memory delivers long runs sooner
   const Index shared = std::min((strips + shortest - 1) / shortest, (blocks + even - 1) / even * even);
   return std::min({strips, reduction_blocks, std::max(blocks, shared)});
 }
@@ -136,7 +136,7 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
   const Index strip = kernels.strip;
   const Index width = z.width();
   constexpr Index value = sizeof(T);
-  const Index size = width * strip;  // of a strip's z or u
+  const Index size = width * strip;  // of z or u of a strip
   const Index strips = (relate.columns + strip - 1) / strip;
   const Index blocks = block_count(strips, 2 * size * value, strip * static_cast<Index>(sizeof(S)),
                                    kernels.lanes * value >= 64 && width <= 128);
@@ -172,7 +172,7 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
                        });
 }
 
-/// work(S{}) for the type that W is stored as.
+/// Calls work(S{}) with S the type that stores W.
 template <class T, class Work>
 double with_storage(const DenseRelate<T>& relate, const Work& work) {
   if constexpr (std::is_same_v<T, float>)

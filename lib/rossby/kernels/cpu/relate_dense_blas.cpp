@@ -1,7 +1,7 @@
 #include "rossby/kernels/cpu/blas.hpp"
 #include "rossby/kernels/cpu/dense_parts.hpp"
 
-// Dense relations with BLAS: a tile of W is clamped into a buffer, which the product reads.
+// Dense relations with BLAS: a tile of W is clamped into a buffer that the product reads.
 
 namespace rossby::cpu {
 namespace {

@@ -6,10 +6,9 @@
 namespace rossby::cpu {
 namespace {
 
-// Pieces that threads take: a fixed number, so that partial sums add up in one order at every number of
-// threads.
+// Pieces for threads: a fixed number, so that partial sums add up in one order at every number of threads.
 constexpr Index groups = 32;
-// Rows below which a piece is not worth its partial sums.
+// Fewest rows for which a piece is worth its partial sums.
 constexpr Index least_rows = 64;
 
 Index active_groups(Index rows) {
@@ -46,7 +45,7 @@ SparseLayer<T> layer_of(const SparseRelate<T>& relate, const IdentityBlock<T>& i
 
 template <class T>
 Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
-  // Whether the identity's plane will be there or not: tiles differ.
+  // Tiles depend on whether the identity's plane is present.
   const SparseKernels<T>& kernels = kernels_of<SparseKernels, T>(exec.isa);
   Index size = 0;
   for (const IdentityBlock<T>& identity : {IdentityBlock<T>{}, IdentityBlock<T>{relate.a, nullptr}}) {

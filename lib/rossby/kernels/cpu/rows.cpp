@@ -8,7 +8,7 @@ namespace rossby::cpu {
 
 namespace {
 
-/// Rows that a thread takes at a time.
+/// Rows per task of a thread.
 Index rows_a_piece(Index width) {
   return std::max<Index>(1, flat_piece / std::max<Index>(1, width));
 }

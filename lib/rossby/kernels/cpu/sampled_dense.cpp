@@ -4,15 +4,15 @@
 #include "rossby/kernels/cpu/simd/sampled.hpp"
 #include "rossby/kernels/sampled.hpp"
 
-// Columns are cut into pieces, whose latents of one time step stay in the first two levels of the cache while
-// the rows of W that meet them stream by.
+// Columns are cut into pieces. A piece's latents of one time step stay in the first two levels of the cache
+// while the matching rows of W stream by.
 
 namespace rossby::cpu {
 namespace {
 
 constexpr Index columns_a_piece = 2048;
 
-/// Where the pieces' scratch values lie.
+/// Places of the pieces' scratch values.
 template <class T>
 struct Pieces {
   Index columns, d, stride, count, sums;
@@ -21,10 +21,10 @@ struct Pieces {
       : columns(all), d(channels), count((all + columns_a_piece - 1) / columns_a_piece), sums(partial_sums) {
     const Index run = kernels_of<SampledKernels, T>(exec.isa).run,
                 widest = std::min(columns_a_piece, columns);
-    // One run more, so that planes do not all begin in the same set of the first-level cache.
+    // One extra run, so that planes do not all begin in the same set of the first-level cache.
     stride = (widest + run - 1) / run * run + run;
   }
-  /// Planes of z and of its gradient, sums.
+  /// Values of the planes of z and of its gradient, and of the sums.
   [[nodiscard]] Index each() const { return 2 * d * stride + sums; }
   struct Scratch {
     T *z, *dz, *sums;
@@ -35,19 +35,19 @@ struct Pieces {
   }
 };
 
-/// Samples in order, those of one column together, each with all relations.
+/// Samples grouped by column, each with all relations.
 template <class T>
 struct Rows {
   const DenseRelate<T>& relate;
   std::span<const Sample> samples;
   std::span<const Index> order;
 
-  /// Of relation k of the q-th sample, at column j.
+  /// The entry of relation k of the q-th sample at column j.
   [[nodiscard]] Index entry(Index q, int k, Index j) const {
     const Sample& sample = samples[static_cast<std::size_t>(order[static_cast<std::size_t>(q)])];
     return (k * relate.rows + sample.row) * relate.columns + j;
   }
-  /// The row that follows, −1 after the last.
+  /// The next row, or −1 after the last.
   [[nodiscard]] Index next(Index q, int k, Index j) const {
     if (k + 1 < relate.relations) return entry(q, k + 1, j);
     return q + 1 < std::ssize(order) ? entry(q + 1, 0, j) : -1;
@@ -64,7 +64,8 @@ struct Rows {
             .next = next < 0 ? nullptr : relate.weight + next};
   }
 
-  /// begin(column) and end(column) around the samples of each, row(sample, relation, entry, next) between.
+  /// Calls row(sample, relation, entry, next) for each sample, with begin(column) and end(column) around the
+  /// samples of each column.
   template <class Begin, class Row, class End>
   void walk(Index first, const Begin& begin, const Row& row, const End& end) const {
     for (Index q = 0; q < std::ssize(order); ++q) {
@@ -84,7 +85,7 @@ Index work_of(const DenseRelate<T>& relate, std::span<const Sample> samples) {
   return std::ssize(samples) * relate.relations * relate.columns;
 }
 
-/// Whether the vectors' kernels know such relations.
+/// True if the vector kernels support such relations.
 template <class T>
 bool vectors_know(const DenseRelate<T>& relate) {
   return !relate.bf16 && (relate.clamped || !relate.pattern);

@@ -4,7 +4,8 @@
 
 namespace rossby::cpu {
 
-// Rows are independent and their cost is one exponential a value: the reference's loops, a few rows a thread.
+// Rows are independent and cost one exponential per value, so this uses the reference's loops with a few rows
+// per thread.
 
 namespace {
 

@@ -8,17 +8,17 @@
 namespace rossby::cpu {
 namespace {
 
-/// Columns are taken in runs of so many values a row, so that the rows that a block of rows gathers from stay
-/// in the second-level cache.
+/// Columns are taken in runs of this many values per row, so that the rows that a block of rows reads stay in
+/// the second-level cache.
 constexpr Index values_a_run = 256;
 
-/// Whether columns lie side by side, so that they are one long run of channels.
+/// True if columns are contiguous and form one long run of channels.
 template <class T>
 bool joined(NodeView<T> view) {
   return view.col_stride == view.channels || view.cols <= 1;
 }
 
-/// How columns are cut: (columns, channels) as the kernel sees them, and the columns of a run.
+/// Division into runs: (columns, channels) as the kernel sees them, and the columns of a run.
 struct Runs {
   bool joined = false;
   Index cols = 1;

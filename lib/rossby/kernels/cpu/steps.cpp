@@ -8,9 +8,9 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index block_rows = 64;  // whose columns stay in the first-level cache
+constexpr Index block_rows = 64;  // their columns stay in the first-level cache
 
-/// f(i, b) over blocks of rows, columns outside: each step's rows are read side by side.
+/// Calls f(i, b) over blocks of rows, with columns outside: each step's rows are read contiguously.
 template <class F>
 void for_each_place(const Exec& exec, Index rows, Index cols, Index channels, const F& f) {
   for_each_piece(exec, rows, block_rows, rows * cols * channels, [&](Index first, Index last) {

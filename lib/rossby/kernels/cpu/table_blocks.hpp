@@ -1,6 +1,6 @@
 #pragma once
 
-// Blocks of a table's rows (steps, n, d) beside node data: each reads or writes one run of every column's
+// Blocks of a table's rows (steps, n, d) and node data: each block reads or writes one run of every column's
 // row.
 
 #include <algorithm>
@@ -11,9 +11,8 @@
 
 namespace rossby::cpu {
 
-/// Asks for what lies two blocks ahead in a table of which a block takes `values` values: the runs are too
-/// short for a processor to see where they go. They come into the second-level cache; the first has few loads
-/// under way at a time.
+/// Prefetches two blocks ahead in a table whose blocks have `values` values: the runs are too short for the
+/// processor to predict. Uses the second-level cache, because the first has few loads in flight at a time.
 template <class T>
 void ask_ahead(const T* table, Index values) {
   for (Index k = 2 * values; k < 3 * values; k += 64 / static_cast<Index>(sizeof(T)))

@@ -9,7 +9,7 @@
 namespace rossby::cpu {
 namespace {
 
-// A block's values, of which a kernel keeps a few arrays, fit the first-level cache.
+// The few arrays of a block's values that a kernel keeps fit the first-level cache.
 constexpr Index block_values = 1024, most_block_rows = 64;
 
 /// Nodes of a block whose nodes have `width` values each.
@@ -17,7 +17,7 @@ Index block_rows(Index width) {
   return std::clamp<Index>(block_values / std::max<Index>(1, width), 1, most_block_rows);
 }
 
-/// Rows that a partial sum covers: whole blocks, a function of the shape alone.
+/// Rows of a partial sum: whole blocks; depends on the shape alone.
 Index sum_rows(Index n, Index width) {
   const Index rows = block_rows(width);
   const Index wanted =
@@ -112,7 +112,7 @@ void give_back(Isa isa, Index rows, MatrixView<const T> weight, const T* dy, T* 
 
 }  // namespace
 
-// A decoder sees one node at one step at a time: rows of tables are read as they lie, run by run.
+// A decoder sees one node at one step at a time: rows of tables are read in place, run by run.
 template <class T>
 void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweight, const TableColumns<T>& z,
                          MatrixView<const T> weight, const TableColumns<float>& x, Index n, Index d,
@@ -126,7 +126,7 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
     alignas(64) Block<T> decoded, slope;
     T* const partial = dweight ? scratch.data() + begin / covered * m * d : nullptr;
     if (partial) std::fill_n(partial, m * d, T(0));
-    double part = 0, single = 0;  // of a weight that is the only one
+    double part = 0, single = 0;  // of the only weight, if there is one
     for (std::size_t b = 0; b < z.times.size(); ++b)
       for (Index first = begin; first < end; first += rows) {
         const Index count = std::min(rows, end - first);

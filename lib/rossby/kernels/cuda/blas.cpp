@@ -14,7 +14,7 @@
 namespace rossby::cuda {
 namespace {
 
-/// cuBLAS and a handle of it for one stream. Without atomics its results are the same bits from run to run.
+/// cuBLAS with a handle for one stream. Without atomics its results are bit-equal from run to run.
 class Blas {
  public:
   explicit Blas(const Device& device)
@@ -34,7 +34,7 @@ class Blas {
     check(set_math_mode_(handle_,
                          products_ == Products::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
           "choosing its arithmetic");
-    if (driver.graphs()) {  // or graphs would hold allocations, and could not be given other arguments
+    if (driver.graphs()) {  // otherwise graphs would hold allocations and could not take other arguments
       workspace_ = driver_->allocate(workspace_bytes);
       if (!workspace_)
         user_error(
@@ -56,7 +56,7 @@ class Blas {
   void multiply(cublasOperation_t op_a, cublasOperation_t op_b, Index m, Index n, Index k, const float* a,
                 Index lda, const float* b, Index ldb, float beta, float* c, Index ldc) const {
     const float one = 1;
-    if (products_ == Products::bf16) {  // the library rounds what it reads
+    if (products_ == Products::bf16) {  // the library rounds its operands
       check(mixed_(handle_, op_a, op_b, m, n, k, &one, a, CUDA_R_32F, lda, b, CUDA_R_32F, ldb, &beta, c,
                    CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_GEMM_DEFAULT),
             "multiplying");
@@ -75,7 +75,7 @@ class Blas {
     if (status != CUBLAS_STATUS_SUCCESS) user_error("cuBLAS failed while {}: status {}", what, int(status));
   }
 
-  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what it asks for on sm_90
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what it recommends on sm_90
 
   DeviceDriver* driver_;
   Products products_;
@@ -89,7 +89,7 @@ class Blas {
   decltype(&cublasSetWorkspace_v2) set_workspace_ = nullptr;
   decltype(&cublasSgemm_v2_64) single_ = nullptr;
   decltype(&cublasDgemm_v2_64) double_ = nullptr;
-  // Overloaded, so it has no one type to ask for.
+  // Declared by hand: the function is overloaded, so decltype cannot name its type.
   cublasStatus_t (*mixed_)(cublasHandle_t, cublasOperation_t, cublasOperation_t, std::int64_t, std::int64_t,
                            std::int64_t, const void*, const void*, cudaDataType, std::int64_t, const void*,
                            cudaDataType, std::int64_t, const void*, void*, cudaDataType, std::int64_t,
@@ -107,7 +107,7 @@ bool blas_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<co
   if (!kept) exec.device->driver().apart([&] { kept = std::make_shared<Blas>(*exec.device); });
   const auto& blas = *static_cast<const Blas*>(kept.get());
   if (!blas.there()) return false;
-  // Rows of ours are columns there: cᵀ = op(b)ᵀ op(a)ᵀ.
+  // Our rows are cuBLAS's columns: cᵀ = op(b)ᵀ op(a)ᵀ.
   const auto op = [](Operand ours) { return ours == Operand::transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const auto lead = [](Index stride, Index cols) { return std::max({stride, cols, Index{1}}); };
   blas.multiply(op(op_b), op(op_a), c.cols, c.rows, depth, b.data, lead(b.stride, b.cols), a.data,

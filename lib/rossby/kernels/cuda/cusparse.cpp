@@ -61,7 +61,8 @@ class Cusparse final : public SparseApi {
  private:
   static cudaDataType type(bool wide) { return wide ? CUDA_R_64F : CUDA_R_32F; }
 
-  /// call(what all calls of a product take), with dense matrices that live as long.
+  /// Runs call(the arguments common to all calls of a product), with dense matrices that live until it
+  /// returns.
   template <class Call>
   int with_operands(const Product& product, const Call& call) const {
     cusparseDnMatDescr_t x = nullptr, y = nullptr;

@@ -6,7 +6,7 @@ class SparseApi;
 
 namespace rossby::cuda {
 
-/// cuSPARSE, loaded the first time; null where the library is not there.
+/// cuSPARSE, loaded at the first call; null if the library is not available.
 [[nodiscard]] const SparseApi* sparse_api();
 
 }  // namespace rossby::cuda

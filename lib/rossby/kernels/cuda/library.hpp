@@ -7,11 +7,11 @@
 
 namespace rossby::cuda {
 
-/// A library of the CUDA toolkit, looked for when it is first used: hundreds of MiB that a run on CPUs does
-/// not need. It is never closed: what it registered with the runtime would outlive its code.
+/// A library of the CUDA toolkit, loaded at first use, because runs on CPUs do not need its hundreds of MiB.
+/// It is never closed: objects that it registered with the CUDA runtime would outlive its code.
 class Library {
  public:
-  /// `name` of lib<name>.so.<major>.
+  /// `name` is that of lib<name>.so.<major>.
   Library(const std::string& name, int major) {
     file_ = "lib" + name + ".so." + std::to_string(major);
     const char* home = std::getenv("CUDA_HOME");
@@ -27,9 +27,9 @@ class Library {
     function = reinterpret_cast<F>(::dlsym(handle_, name));
     complete_ = complete_ && function;
   }
-  /// Whether it and all that was looked for is there.
+  /// True if the library and all requested symbols were found.
   [[nodiscard]] bool complete() const { return complete_; }
-  /// Name of its file.
+  /// The library's file name.
   [[nodiscard]] const std::string& file() const { return file_; }
 
  private:

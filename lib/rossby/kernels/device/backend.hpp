@@ -1,6 +1,6 @@
 #pragma once
 
-// What a source of this folder needs to implement kernels in the namespace that it is compiled for.
+// Includes for sources of this folder that implement kernels in the namespace that they are compiled for.
 
 #include "rossby/kernels/device/launch.hpp"
 #include "rossby/kernels/kernel.hpp"
@@ -9,7 +9,7 @@
 #define ROSSBY_IMPLEMENT_DEVICE(...) ROSSBY_IMPLEMENT(ROSSBY_DEVICE, __VA_ARGS__)
 #define ROSSBY_IMPLEMENT_DEVICE_ONE(KERNEL) ROSSBY_IMPLEMENT_ONE(ROSSBY_DEVICE, KERNEL)
 #else
-// Nobody gets to run on a GPU in a build without CUDA, but the linker asks.
+// Satisfies the linker in a build without CUDA, in which no kernel runs on a GPU.
 namespace rossby {
 namespace cuda = simulated;
 }

@@ -6,14 +6,14 @@
 namespace rossby::ROSSBY_DEVICE {
 namespace {
 
-/// Arrays of a launch; blocks of threads go from one to the next.
+/// Arrays of a launch; thread blocks cover them one after the other.
 template <class T>
 struct Arrays {
   static constexpr int most = 32;
   static constexpr Index values_a_block = 16 * block_threads;
   T* data[most];
   Index size[most];
-  Index blocks[most];  // of it
+  Index blocks[most];  // per array
 };
 
 struct Nothing {

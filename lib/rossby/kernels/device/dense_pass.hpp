@@ -5,7 +5,7 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// Rows of W that a block has in shared memory: as many as fit there beside both factors.
+/// Rows of W that a block keeps in shared memory: as many as fit next to both factors.
 template <class T>
 inline constexpr int pass_rows = sizeof(T) > 4 ? tile / 2 : tile;
 
@@ -17,10 +17,10 @@ struct PassShared {
 };
 
 /// One relation's dz (columns, width) += Wᵀ factor, and sink(i, j, Σ factor(i, q) z(j, q), sink.load(i, j))
-/// of every entry, of which sink.weight says what W is before: W, and what the sink updates, are read once
-/// and written once. A block goes down a panel of 64 columns, a tile of gradients after the other; each
-/// tile's weights stay in shared memory for their product. *squares += Σ of what the sink returns when the
-/// device settles.
+/// for every entry. sink.load reads an entry's present values, and sink.weight returns the W among them. W,
+/// and the arrays that the sink updates, are read and written once. A block goes down a panel of 64 columns,
+/// tile of gradients by tile; each tile's weights stay in shared memory for their product. *squares += Σ of
+/// the sink's results when the device settles.
 template <class T, class Sink>
 void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index width, const T* factor,
                         const T* z, T* dz, const Sink& sink, double* squares) {
@@ -28,7 +28,7 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
   constexpr Index enough_blocks = 1024;
   const Index rows = relate.rows, columns = relate.columns, across = (columns + tile - 1) / tile;
   if (rows == 0) return;
-  // Pieces of rows whose dz are added up in order, where panels alone are too few to fill a GPU.
+  // Pieces of rows whose dz are added in order, if panels alone are too few to fill a GPU.
   const auto room =
       (static_cast<Index>(exec.device->scratch_bytes()) - behind_sums * static_cast<Index>(sizeof(double))) /
       static_cast<Index>(sizeof(T)) / std::max<Index>(1, columns * width);

@@ -11,23 +11,23 @@ namespace rossby::ROSSBY_DEVICE {
 
 namespace {
 
-/// A recursion's signal (0) and its last two terms (1, 2), some channels of all rows each.
+/// A recursion's signal (0) and its last two terms (1, 2), for some channels of all rows.
 template <class T>
 struct alignas(16) TermsOfABlock {
   T value[3][16 * 1024 / sizeof(T)];
 };
 
-/// What a block of threads takes: one column, a few runs of channels. Levels mix rows alone, so that blocks
-/// need nothing of each other.
+/// The part of one thread block: one column, a few runs of channels. Levels mix rows only, so blocks are
+/// independent.
 template <class T, int n>
 struct Part {
   using V = Run<T, n>;
   int rows;
-  int shift;  // a row has 2^shift runs in shared memory
-  int runs;   // of which so many are the column's; fewer at the end of its channels
+  int shift;  // a row has room for 2^shift runs in shared memory
+  int runs;   // runs in use; fewer at the end of the column's channels
   Index col, first;
 
-  /// f(row, its run) of every one, a phase.
+  /// A phase: calls f(row, its run) for every run.
   template <class F>
   ROSSBY_ON_DEVICE void each(const Block& block, const F& f) const {
     block.each([&](int t) {
@@ -41,7 +41,7 @@ struct Part {
   [[nodiscard]] ROSSBY_ON_DEVICE U* at(const NodeView<U>& view, int i, int run, Index channel = 0) const {
     return view.at(i, col) + channel + first + run * n;
   }
-  /// Σ of weight·row over entries [begin, end), whose rows lie in shared memory.
+  /// Σ of weight·row over entries [begin, end), with rows in shared memory.
   template <class RowOf, class WeightOf>
   ROSSBY_ON_DEVICE V gathered(const T* from, int run, int begin, int end, const RowOf& row,
                               const WeightOf& weight) const {
@@ -56,7 +56,7 @@ struct Part {
   }
 };
 
-/// How a diffusion is cut into such parts.
+/// Division of a diffusion into such parts.
 template <class T, int n>
 struct Parts {
   int rows, shift;
@@ -114,7 +114,7 @@ void forward_in_runs(const Exec& exec, const NodeView<T>& z, const SparseMatrix<
             });
             before = from;
             from = to;
-            to = 3 - to;  // from the third term on in place of `before`, which its own thread alone reads
+            to = 3 - to;  // from the third term on, overwrites `before`, which only its own thread reads
           }
         }
       });
@@ -164,7 +164,7 @@ void adjoint_in_runs(const Exec& exec, const NodeView<T>& dx, const SparseMatrix
             });
             before = from;
             from = to;
-            to = before;  // b_k in place of b_(k+2), which its own thread alone reads
+            to = before;  // b_k overwrites b_(k+2), which only its own thread reads
           }
         }
         part.each(block, [&](int i, int run) {

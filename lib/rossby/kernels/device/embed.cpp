@@ -16,7 +16,7 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, In
   });
 }
 
-/// A thread takes all columns of its entry, in order: times may repeat. Where entries are few (a table's
+/// A thread takes all columns of its entry in order, because times may repeat. If entries are few (a table's
 /// rows, taken for columns), threads share the times.
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, Index, NodeView<const T> dout,
@@ -47,7 +47,7 @@ void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Inde
   });
 }
 
-/// Pairs may repeat, anywhere in the list: threads share the nodes.
+/// Pairs may repeat anywhere in the list, so threads share the nodes.
 template <class T>
 void embed_pairs_backward(const Exec& exec, T* dtable, Index, Index n, NodeView<const T> dout,
                           std::span<const Index> times, std::span<const Index> rows) {

@@ -4,8 +4,8 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// A list of the host for one kernel: a short one travels with its launch, which a copy of its own would wait
-/// for.
+/// A host list for one kernel. A short list travels with the kernel's launch, which would otherwise wait for
+/// a copy.
 template <class T, int N>
 class Few {
  public:
@@ -22,7 +22,7 @@ class Few {
   const T* many_ = nullptr;
 };
 
-/// Of time steps and the like.
+/// A list of time steps or similar indices.
 using FewIndices = Few<Index, 16>;
 
 }  // namespace rossby::ROSSBY_DEVICE

@@ -1,11 +1,11 @@
 #pragma once
 
-// How the kernels of this folder start. Each source is compiled twice: by nvcc into rossby::cuda, and by the
-// host's compiler into rossby::simulated, whose launches run in the queue of a simulated device. So the tests
-// run the very code that a GPU does, wherever they run.
+// Launches the kernels of this folder. Each source is compiled twice: by nvcc into rossby::cuda, and by the
+// host's compiler into rossby::simulated, whose launches run in the queue of a simulated device. The tests
+// therefore run a GPU's code on any machine.
 //
-// A kernel is a function of an index, or of a block of threads that work in phases: what a phase writes to
-// shared memory the next one may read. Sums have a fixed order; there are no atomics.
+// A kernel is a function of an index, or of a thread block that works in phases: a phase may read what the
+// previous phase wrote to shared memory. Sums have a fixed order; there are no atomics.
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@
 #include "rossby/tensor/cuda_device.hpp"
 #define ROSSBY_DEVICE cuda
 #define ROSSBY_ON_DEVICE __device__
-// Before loops over what a thread holds: an index that is not a constant puts all of it into memory.
+// For loops over a thread's arrays: an index that is not a constant would move the array to memory.
 #define ROSSBY_UNROLL _Pragma("unroll")
 #else
 #include <numeric>
@@ -33,7 +33,7 @@ namespace rossby::ROSSBY_DEVICE {
 inline constexpr int block_threads = 256;
 
 #if !defined(__CUDACC__)
-/// g(i) of every i in [0, count), in the order of a launch.
+/// Calls g(i) for every i in [0, count), in the order of a launch.
 template <class G>
 void in_order(SimulatedDriver::Threads order, Index count, const G& g) {
   if (order == SimulatedDriver::Threads::up) {
@@ -41,7 +41,7 @@ void in_order(SimulatedDriver::Threads order, Index count, const G& g) {
   } else if (order == SimulatedDriver::Threads::down) {
     for (Index i = count - 1; i >= 0; --i) g(i);
   } else {
-    // A stride of about the golden section that leads through all.
+    // A stride near the golden section that visits every index.
     Index stride = std::max<Index>(1, static_cast<Index>(0.618 * static_cast<double>(count)));
     while (std::gcd(stride, count) != 1) ++stride;
     for (Index k = 0, i = count / 2; k < count; ++k, i = (i + stride) % count) g(i);
@@ -56,7 +56,7 @@ struct Block {
   SimulatedDriver::Threads order = SimulatedDriver::Threads::up;
 #endif
 
-  /// A phase: g(thread) of every thread of the block; all are through before the next begins.
+  /// A phase: g(thread) for every thread of the block; all finish before the next phase begins.
   template <class G>
   ROSSBY_ON_DEVICE void each(const G& g) const {
 #if defined(__CUDACC__)
@@ -68,7 +68,7 @@ struct Block {
   }
 };
 
-/// N values of every thread that live from phase to phase: registers.
+/// N values per thread that live from phase to phase: registers.
 template <class T, int N>
 class PerThread {
  public:
@@ -108,7 +108,7 @@ inline const CudaDriver& driver(const Exec& exec) {
   return static_cast<const CudaDriver&>(exec.device->driver());
 }
 
-/// f(i) of every i in [0, count).
+/// f(i) for every i in [0, count).
 template <class F>
 void for_each(const Exec& exec, Index count, const F& f) {
   if (count <= 0) return;
@@ -121,7 +121,7 @@ void for_each(const Exec& exec, Index count, const F& f) {
   exec.device->launched();
 }
 
-/// f(block, shared memory) of `blocks` blocks.
+/// f(block, shared memory) for `blocks` blocks.
 template <class Shared, class F>
 void for_each_block(const Exec& exec, Index blocks, const F& f) {
   if (blocks <= 0) return;
@@ -153,7 +153,7 @@ void for_each_block(const Exec& exec, Index blocks, const F& f) {
   exec.device->launched();
   driver(exec).enqueue([order, blocks, f] {
     in_order(order, blocks, [&](Index b) {
-      // As a GPU leaves it: what nothing wrote is not zero.
+      // Uninitialised, as on a GPU.
       Shared shared;
       std::fill_n(reinterpret_cast<unsigned char*>(&shared), sizeof(Shared),
                   static_cast<unsigned char>(0xFF));
@@ -167,11 +167,11 @@ void for_each_block(const Exec& exec, Index blocks, const F& f) {
 /// Entries (i, b, c) of node data, numbered along channels, columns, rows.
 struct Entries {
   Index rows = 0, cols = 0, channels = 0;
-  bool flat = false;  // every view is packed: (0, 0, number) leads to the entry
+  bool flat = false;  // every view is packed: (0, 0, number) addresses the entry
 
   [[nodiscard]] constexpr Index size() const { return rows * cols * channels; }
 
-  /// f(i, b, c) of entry `number`.
+  /// f(i, b, c) for entry `number`.
   template <class F>
   ROSSBY_ON_DEVICE auto visit(Index number, const F& f) const {
     if (flat) return f(Index{0}, Index{0}, number);
@@ -192,7 +192,7 @@ Entries entries_of(const NodeView<First>& first, const NodeView<Rest>&... rest) 
   return {first.rows, first.cols, first.channels, first.packed() && ((!rest.data || rest.packed()) && ...)};
 }
 
-/// Those of f that needs to know which entry it is.
+/// Entries for an f that needs the indices (i, b, c) of the entry.
 template <class T>
 Entries numbered(const NodeView<T>& view) {
   return {view.rows, view.cols, view.channels, false};

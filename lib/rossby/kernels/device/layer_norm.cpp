@@ -10,7 +10,7 @@ namespace rossby::ROSSBY_DEVICE {
 template <class T>
 void layer_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, std::span<double>) {
   const Index cols = x.cols;
-  // A thread takes all channels of a row: they lie side by side.
+  // A thread takes all channels of a row, because they are contiguous.
   keep_sums(exec, sums, 2 * cols, x.rows, [=] ROSSBY_ON_DEVICE(Index i, Index o) {
     const T* from = x.at(i, o < cols ? o : o - cols);
     double sum = 0;
@@ -62,7 +62,7 @@ void layer_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> 
   });
 }
 
-/// A thread a row and channel, which goes through the columns.
+/// One thread per row and channel, which loops over the columns.
 template <class T>
 void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
                                     NodeView<const T> x, const T* mean, const T* inverse_deviation) {

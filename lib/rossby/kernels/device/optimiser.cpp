@@ -10,7 +10,8 @@
 namespace rossby::ROSSBY_DEVICE {
 namespace {
 
-/// The constants of updates for one kernel. They differ in two figures: up to `most` go with the launch.
+/// The constants of updates for one kernel. Updates differ in two numbers: up to `most` travel with the
+/// launch.
 template <class T>
 class Updates {
  public:

@@ -13,7 +13,7 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// An operand as products take it.
+/// An operand in the form that products take.
 template <class T>
 ROSSBY_ON_DEVICE T as_operand(T value, Products products) {
   if constexpr (std::is_same_v<T, float>) {
@@ -34,7 +34,7 @@ struct Element {
   }
 };
 
-/// c = op(a)·op(b), or c += that: own tiles.
+/// c = op(a)·op(b), or c += the same, by own tiles.
 template <class T>
 void own_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
                  MatrixView<const T> b, bool accumulate) {

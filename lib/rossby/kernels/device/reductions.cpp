@@ -16,7 +16,7 @@ void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
       sum);
 }
 
-/// The smallest number in ascending pieces: each thread its first, then the first of those.
+/// The smallest number in ascending pieces: each thread finds its first, then the first of these is taken.
 template <class T>
 Index first_non_finite(const Exec& exec, std::span<const T> x) {
   const Index size = std::ssize(x), pieces = std::min<Index>(size, Index{1} << 14);

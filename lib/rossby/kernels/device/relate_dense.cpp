@@ -10,7 +10,7 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// context (r, rows, B·d) = W z; *weight_sum += Σ W when the device settles, if given.
+/// context (r, rows, B·d) = W z; if given, *weight_sum += Σ W when the device settles.
 template <class T>
 void multiply_weights(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z,
                       double* weight_sum = nullptr) {
@@ -31,7 +31,7 @@ MatrixView<const T> block_of(MatrixView<const T> a, Index relation, Index d) {
   return {a.data + relation * d, a.rows, d, a.stride};
 }
 
-/// The gradient of entries of dM to where it goes; returns its square where it goes into an update.
+/// Passes the gradient of entries of dM to its sink; returns its square if the sink is an update.
 template <class T>
 struct DenseSink {
   DenseWeights<T> weights;
@@ -42,8 +42,8 @@ struct DenseSink {
   AdamConstants<T> constants;
   T l1;
 
-  /// What there is of an entry before. Loads of several entries go together: a store may be to where the next
-  /// load is from, for all that the compiler knows.
+  /// The present values of an entry. Several entries are loaded together, because the compiler must assume
+  /// that a store changes the next load.
   struct Entry {
     T stored = T(0), first = T(0), second = T(0);
     bool exists = false;
@@ -120,8 +120,9 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
             Operand::transposed, block_of(relate.a, k, d), true);
 }
 
-/// dA, dz and the products g zᵀ, whose results go into the update as they come: in one pass over W where a
-/// tile holds all columns of z. Products of more take longer than a pass, and dz has one of its own.
+/// dA, dz and the products g zᵀ, whose results go straight into the update. If a tile holds all columns of z,
+/// this is one pass over W. With more columns, products take longer than a pass, and dz gets a pass of its
+/// own.
 template <class T>
 void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                            const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
@@ -141,7 +142,7 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
       product(exec, MatrixView<T>(da.data + k * d, da.rows, d, da.stride), Operand::transposed, g,
               Operand::plain, MatrixView<const T>(context + k * size, g.rows, d), true);
     if (!dz.data && !dm.buffer && !dm.update) continue;
-    // Past the context, which later relations still need.
+    // After the context, which later relations still need.
     T* factor = workspace.data() + relate.relations * size;
     product(exec, MatrixView<T>(factor, g.rows, d), Operand::plain, g, Operand::plain,
             block_of(relate.a, k, d), false);

@@ -6,8 +6,8 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// A thread an output: the context of a row is summed anew for each of its few output channels, from values
-/// that the first-level cache holds by then.
+/// One thread per output: it sums the context of a row again for each of the few output channels, from values
+/// that are in the first-level cache by then.
 template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
                            const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
@@ -39,7 +39,8 @@ void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T
   });
 }
 
-/// Three sweeps over the transposed index: dz a thread a value, dM a thread an entry, dA in partial sums.
+/// Three sweeps over the transposed index: dz with a thread per value, dM with a thread per entry, dA in
+/// partial sums.
 template <class T>
 void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
                             const SparseRelate<T>& relate, const IdentityBlock<T>& identity,

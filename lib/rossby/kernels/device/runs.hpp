@@ -7,17 +7,17 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// Neighbouring channels that one load brings.
+/// Neighbouring channels that one load reads.
 template <class T, int n>
 struct alignas(sizeof(T) * n) Run {
   T value[n];
 };
 
-/// Channels of a run that 16 bytes hold.
+/// Channels of a run in 16 bytes.
 template <class T>
 inline constexpr int whole_run = static_cast<int>(16 / sizeof(T));
 
-/// Whether every run of a view lies where one load can bring it.
+/// True if one load can read every run of a view.
 template <class T>
 bool in_runs(const NodeView<T>& view) {
   constexpr int n = whole_run<std::remove_const_t<T>>;

@@ -6,8 +6,8 @@
 #include "rossby/kernels/device/sparse.hpp"
 #include "rossby/kernels/device/sums.hpp"
 
-// Samples may repeat, and several of them reach the same row: where sums are scattered, threads share their
-// targets and each goes through all samples in order.
+// Samples may repeat, and several reach the same row. For scattered sums, threads therefore share the
+// targets, and each goes through all samples in order.
 
 namespace rossby::ROSSBY_DEVICE {
 
@@ -97,7 +97,7 @@ void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> 
                    });
 }
 
-/// A block a value of a context: neighbouring threads read neighbouring weights of a row.
+/// One block per value of a context: neighbouring threads read neighbouring weights of a row.
 template <class T>
 void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
                            std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>&) {
@@ -120,7 +120,7 @@ void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseR
   });
 }
 
-/// Threads share columns j, of dz and of W, those of dz by the step of their samples, those of W by row.
+/// Threads share columns j of dz and of W: dz by the step of the samples, W by row.
 template <class T>
 void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
                             std::span<const Sample> samples, MatrixView<const T> d_context,
@@ -134,7 +134,7 @@ void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const Dense
     for_each_share(exec, z.cols, weights.columns * d, most,
                    [=] ROSSBY_ON_DEVICE(const Share& share, Index number) {
                      const Index j = number / d, f = number % d;
-                     Index open = -1;  // the step whose sum this is
+                     Index open = -1;  // the step of the current sum
                      T sum = T(0);
                      for (Index q = 0; q < d_context.rows; ++q) {
                        const Index s = order[q], col = sample[s].col;

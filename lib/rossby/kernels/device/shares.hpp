@@ -6,12 +6,12 @@
 
 #include "rossby/kernels/device/launch.hpp"
 
-// Sums that are scattered over targets which a list names in any order, some of them often: without atomics,
-// and in the list's order.
+// Scattered sums over targets that a list names in any order, some of them often: without atomics, in the
+// list's order.
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// A thread's targets: every so-manieth, a power of two.
+/// A thread's targets: every n-th one, with n a power of two.
 struct Share {
   Index first, mask;
   [[nodiscard]] ROSSBY_ON_DEVICE bool has(Index target) const { return (target & mask) == first; }

@@ -7,7 +7,7 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// A block a row.
+/// One block per row.
 template <class T>
 void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
   std::uint8_t* passes = positive.data();

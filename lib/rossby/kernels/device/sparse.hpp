@@ -5,7 +5,7 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// The arrays of a CsrBlock on the device; see there.
+/// The arrays of a CsrBlock on the device; CsrBlock documents them.
 struct DeviceCsr {
   Index rows;
   int relations;

@@ -10,7 +10,7 @@ namespace rossby::ROSSBY_DEVICE {
 
 namespace {
 
-/// Products and gradients as a launch takes them along.
+/// Products and gradients in the form of launch arguments.
 template <class T>
 struct Products {
   SparseProduct<T> of[most_sparse_products];
@@ -26,7 +26,7 @@ struct Gradients {
   One of[most_sparse_products];
 };
 
-/// Which of a few arrays of `size` a place among all of them is in, and where there.
+/// Splits a place among all of several arrays of `size` into the array's number and the place in it.
 struct Parted {
   int array;
   Index at;
@@ -37,8 +37,8 @@ ROSSBY_ON_DEVICE Parted parted(Index place, Index size) {
   return {array, place};
 }
 
-/// A thread a run of results: neighbouring threads read neighbouring values of the same rows, and an entry's
-/// weight and column serve all of a run.
+/// One thread per run of results: neighbouring threads read neighbouring values of the same rows, and a run
+/// shares an entry's weight and column.
 template <int n, class T>
 void products_in_runs(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseProduct<T>> products,
                       std::span<const LocalColumn> rows) {

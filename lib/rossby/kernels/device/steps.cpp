@@ -6,7 +6,7 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// Windows of a batch whose lists go with the launch: 1.5 KB of the 4 that one takes along.
+/// The most columns whose lists travel with the launch: 1.5 KB of its 4 KB of arguments.
 inline constexpr int columns_in_launch = 128;
 
 template <class T>

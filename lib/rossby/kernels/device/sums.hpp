@@ -2,7 +2,7 @@
 
 #include "rossby/kernels/device/launch.hpp"
 
-// Sums in a fixed order: it follows from the shape alone.
+// Sums in a fixed order that depends on the shape alone.
 
 namespace rossby::ROSSBY_DEVICE {
 
@@ -10,7 +10,7 @@ struct SumShared {
   double value[block_threads];
 };
 
-/// Adds a block's values up, pair by pair; the sum is value[0] then.
+/// Adds a block's values pair by pair; afterwards the sum is value[0].
 ROSSBY_ON_DEVICE inline void fold(const Block& block, SumShared& shared) {
   for (int half = block_threads / 2; half > 0; half /= 2)
     block.each([&](int t) {
@@ -18,7 +18,7 @@ ROSSBY_ON_DEVICE inline void fold(const Block& block, SumShared& shared) {
     });
 }
 
-/// *out (device) = Σ over k in [0, size) of term(k), which is double; *out += that with `accumulate`.
+/// *out (device) = Σ over k in [0, size) of term(k), in double; *out += the same with `accumulate`.
 template <class Term>
 void sum_terms(const Exec& exec, Index size, const Term& term, double* out, bool accumulate = false) {
   constexpr Index piece = 8192, most = 1024;
@@ -64,8 +64,8 @@ void sum_entries_later(const Exec& exec, const Entries& entries, const Term& ter
 }
 
 /// store(o, Σ over r in [0, rows) of term(r, o)) for every o in [0, outputs); sums in double. The second half
-/// of the scratch stays as it is. Rows are dealt out to pieces in turn, so that threads of few outputs, too,
-/// read what lies side by side.
+/// of the scratch stays unchanged. Pieces take rows in turn, so that threads read contiguous memory even with
+/// few outputs.
 template <class Term, class Store>
 void sum_rows(const Exec& exec, Index rows, Index outputs, const Term& term, const Store& store) {
   if (outputs <= 0) return;
@@ -119,7 +119,7 @@ void add_column_sums(const Exec& exec, T* to, MatrixView<const T> from) {
       [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = static_cast<T>(to[o] + sum); });
 }
 
-/// The same sums into to (count).
+/// The same sums, stored in to (count).
 template <class Term>
 void keep_sums(const Exec& exec, double* to, Index count, Index rows, const Term& term) {
   sum_rows(exec, rows, count, term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });

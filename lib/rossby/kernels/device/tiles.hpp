@@ -5,21 +5,21 @@
 namespace rossby::ROSSBY_DEVICE {
 
 inline constexpr int tile = 64;         // rows and columns of a block's result
-inline constexpr int tile_depth = 16;   // terms between two phases
-inline constexpr int lanes = 16;        // threads a side; each has 4 × 4 results
-inline constexpr int pitch = tile + 4;  // of panels' rows: whole loads of 16 bytes, and other banks
+inline constexpr int tile_depth = 16;   // terms per phase
+inline constexpr int lanes = 16;        // threads per side; each has 4 × 4 results
+inline constexpr int pitch = tile + 4;  // of panels' rows: allows 16-byte loads, avoids bank conflicts
 
-/// What the scratch holds in doubles: first what sum_terms uses, then sums that blocks leave, one each, then
-/// partial results, of which there are some only where blocks are few.
+/// Layout of the scratch in doubles: first the part of sum_terms, then one sum per block, then partial
+/// results, which exist only if blocks are few.
 inline constexpr Index first_sum = 4096, behind_sums = 8192;
 
-/// Along which index neighbouring threads read: the one whose values lie side by side.
+/// The index along which neighbouring threads read: the contiguous one.
 struct TileOrder {
   bool a_down = false;   // a(i, k) along i, not along k
   bool b_along = false;  // b(k, j) along k, not along j
 };
 
-/// Of products; 16 bytes a load need their alignment.
+/// Shared memory of products; 16-byte loads need its alignment.
 template <class T>
 struct alignas(16) Panel {
   T row[tile_depth][pitch];
@@ -28,11 +28,11 @@ struct alignas(16) Panel {
 template <class T>
 struct TileShared {
   Panel<T> a, b;
-  SumShared squares;  // where results return them
+  SumShared squares;  // for results that return them
 };
 
-/// Rows and columns of a tile that a thread of `high` rows has: rows side by side, which few loads bring, and
-/// columns `lanes` apart, so that neighbouring threads touch neighbouring results.
+/// The rows and columns of a tile for a thread of `high` rows. Rows are contiguous, so few loads read them.
+/// Columns are `lanes` apart, so that neighbouring threads write neighbouring results.
 template <int high>
 ROSSBY_ON_DEVICE constexpr int row_of(int thread, int p) {
   return thread / lanes * high + p;
@@ -41,7 +41,7 @@ ROSSBY_ON_DEVICE constexpr int column_of(int thread, int q) {
   return thread % lanes + q * lanes;
 }
 
-/// n values from an address that is good for loads of 16 bytes.
+/// n values from an address aligned for 16-byte loads.
 template <class T>
 struct alignas(16) Sixteen {
   T value[16 / sizeof(T)];
@@ -58,7 +58,7 @@ ROSSBY_ON_DEVICE void load_side_by_side(T (&to)[n], const T* from) {
   }
 }
 
-/// A thread's part of a tile: mine(p, q) += Σ over k < depth of left[k](row p) · right[k](column q), of its
+/// A thread's part of a tile: mine(p, q) += Σ over k < depth of left[k](row p) · right[k](column q), for its
 /// `high` rows and 4 columns. Columns from `cols` on are empty and cost nothing.
 template <int high, class T, class Mine>
 ROSSBY_ON_DEVICE void multiply_panels(int thread, Index cols, int depth, const T (*left)[pitch],
@@ -79,9 +79,9 @@ ROSSBY_ON_DEVICE void multiply_panels(int thread, Index cols, int depth, const T
 }
 
 /// store(piece, i, j, Σ over k of piece `piece` of a(i, k)·b(k, j)) for every (i, j) of (rows, cols) and each
-/// of `pieces` equal parts of [0, depth): blocks of 64 × 64 through shared memory. What a and b do to what
-/// they read, and what becomes of a result, is theirs. With `squares` (one a block) store returns doubles,
-/// and their sums go there; of `Summed::a`, sums of what a returns do, each (i, k) once.
+/// of `pieces` equal parts of [0, depth): blocks of 64 × 64 through shared memory. a and b may transform what
+/// they read, and store may do anything with a result. With `squares` (one per block), store returns doubles,
+/// whose sums go there. With `Summed::a`, `squares` gets the sums of a's values instead, each (i, k) once.
 enum class Summed { stored, a };
 template <class T, Summed summed = Summed::stored, class A, class B, class Store>
 void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index depth, TileOrder order,
@@ -139,8 +139,8 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
       });
 }
 
-/// Into how many pieces the terms are cut where results are few: enough to fill a GPU, sums of at least 512
-/// terms, within the scratch.
+/// Number of pieces of the terms if results are few: enough to fill a GPU, sums of at least 512 terms, within
+/// the scratch.
 template <class T>
 Index pieces_of(const Exec& exec, Index rows, Index cols, Index depth) {
   constexpr Index least_depth = 512, enough_blocks = 1024;
@@ -151,14 +151,14 @@ Index pieces_of(const Exec& exec, Index rows, Index cols, Index depth) {
   return std::max<Index>(1, std::min({depth / least_depth, enough_blocks / blocks, room}));
 }
 
-/// add(i, j, Σ over k in [0, depth) of a(i, k)·b(k, j)), by pieces_of pieces that are added up in order.
-/// *sum_of_a += Σ a(i, k) when the device settles, if given.
+/// add(i, j, Σ over k in [0, depth) of a(i, k)·b(k, j)), in pieces_of pieces that are added in order. If
+/// given, *sum_of_a += Σ a(i, k) when the device settles.
 template <class T, class A, class B, class Add>
 void tile_product(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order, const A& a,
                   const B& b, const Add& add, double* sum_of_a = nullptr) {
   const Index pieces = pieces_of<T>(exec, rows, cols, depth);
   const Index blocks = pieces * ((cols + tile - 1) / tile) * ((rows + tile - 1) / tile);
-  // Of many blocks, whose results are one piece, they may lie where partial results do elsewhere.
+  // With many blocks results are one piece, so sums may lie in the place of partial results.
   double* sums = sum_of_a ? exec.device->scratch<double>(first_sum + blocks) + first_sum : nullptr;
   const auto multiply = [&](const auto& store) {
     if (sums)
@@ -188,8 +188,8 @@ void tile_product(const Exec& exec, Index rows, Index cols, Index depth, TileOrd
         exec, blocks, [=] ROSSBY_ON_DEVICE(Index k) { return sums[k]; }, sum_of_a);
 }
 
-/// The same in one piece, of results that return a double each: *squares += their sum, when the device
-/// settles; null: they are dropped.
+/// The same in one piece, with results that return a double each: *squares += their sum when the device
+/// settles. If null, they are dropped.
 template <class T, class A, class B, class Sink>
 void tile_product_squares(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order, const A& a,
                           const B& b, const Sink& sink, double* squares) {

@@ -5,7 +5,7 @@
 #include "rossby/kernels/adam_constants.hpp"
 #include "rossby/kernels/device/launch.hpp"
 
-// What kernels do to single values.
+// Functions of kernels on single values.
 
 namespace rossby::ROSSBY_DEVICE {
 
@@ -14,7 +14,7 @@ ROSSBY_ON_DEVICE inline T sigmoid(T x) {
   return T(1) / (T(1) + std::exp(-x));
 }
 
-/// One update of Adam or AdamW; m is not read where beta1 = 0.
+/// One update of Adam or AdamW; m is not read if beta1 = 0.
 template <class T>
 ROSSBY_ON_DEVICE inline void adam_step(T& theta, T& m, T& v, T gradient, const AdamConstants<T>& a) {
   const T g = a.scale * gradient + a.decay * theta;

@@ -9,7 +9,7 @@ namespace rossby::reference {
 template <class T>
 void masked_error_sum(const Exec&, MaskedError kind, NodeView<const T> prediction,
                       NodeView<const float> target, double* to) {
-  long double sum = 0;  // of many small values
+  long double sum = 0;  // exact for many small values
   for_each_entry(prediction, [&](Index i, Index b, Index c) {
     const double x = entry(target, i, b, c);
     if (std::isnan(x)) return;

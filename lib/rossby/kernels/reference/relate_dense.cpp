@@ -7,7 +7,7 @@
 namespace rossby::reference {
 namespace {
 
-/// f(k, i, j, position, effective weight) of every entry that exists.
+/// f(k, i, j, position, effective weight) for every entry that exists.
 template <class T, class Visit>
 void each_entry(const DenseRelate<T>& relate, const Visit& visit) {
   for (int k = 0; k < relate.relations; ++k)
@@ -19,7 +19,7 @@ void each_entry(const DenseRelate<T>& relate, const Visit& visit) {
       }
 }
 
-/// The same in double, and one rounding.
+/// The same in double, with one rounding.
 void update_bf16_entry(DenseUpdate<float>& update, Index e, double gradient, const RoundingBits& random) {
   const Bf16Arrays& arrays = update.bf16;
   double theta = widen(arrays.theta[e]), v = widen(arrays.v[e]), m = arrays.m ? widen(arrays.m[e]) : 0;
@@ -37,7 +37,7 @@ void update_entry(DenseUpdate<T>& update, Index e, T gradient) {
                  {&gradient, 1}, update.step, update.decoupled);
 }
 
-/// Updates one entry, with gradient zero where it does not pass.
+/// Updates one entry; the gradient is zero if it does not pass.
 template <class T>
 void pass_to_update(DenseUpdate<T>& update, const DenseRelate<T>& relate, const RoundingBits& random, Index e,
                     bool exists, T gradient) {

@@ -4,8 +4,8 @@
 
 #include "rossby/kernels/clamp.hpp"
 
-// Batches of pairs touch a thousand rows at most: these sequential kernels serve every back end of the host.
-// Rows of dense relations are long and have kernels of their own in cpu/sampled_dense.cpp.
+// Batches of pairs reach at most a thousand rows, so these sequential kernels serve every back end on the
+// host. Rows of dense relations are long and have kernels of their own in cpu/sampled_dense.cpp.
 
 namespace rossby::reference {
 namespace {

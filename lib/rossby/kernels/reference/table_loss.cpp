@@ -12,7 +12,7 @@ T& at(T* table, std::span<const Index> times, Index n, Index d, Index i, Index b
   return table[(times[static_cast<std::size_t>(b)] * n + i) * d + c];
 }
 
-/// Gives a column's gradient, in column order.
+/// Writes a column's gradient, in column order.
 template <class T>
 void give(const TableGradient<T>& dz, Index n, Index d, Index i, Index b, Index c, double gradient) {
   if (!dz.to) return;

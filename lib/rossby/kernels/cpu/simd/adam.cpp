@@ -4,12 +4,12 @@
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
-// Registers that go through missed updates together: one update waits for the one before, others fill the
-// gaps. As many as the set has names for.
+// Registers that go through missed updates together: each update waits for the one before, and other
+// registers fill the gaps. The instruction set's register count limits them.
 template <bool with_m>
 constexpr int together = register_bytes == 64 ? (with_m ? 4 : 8) : 2;
 
-// Registers asked for ahead of the one that is computed: where the bus is fast, fewer come too late.
+// Prefetch distance in registers: with fast memory, a shorter distance comes too late.
 constexpr Index ahead = 32;
 
 template <bool with_m, bool decoupled, class T>
@@ -24,7 +24,7 @@ struct Piece {
   const AdamConstants<T>* now;
   Hops hops;
 
-  /// Much is computed before the loop comes to what lies at k: it is to be in the cache then.
+  /// Prefetches the data at k, because much is computed before the loop reaches it.
   ROSSBY_INLINE void fetch(Index k) const {
     __builtin_prefetch(theta + k);
     __builtin_prefetch(v + k);
@@ -32,7 +32,7 @@ struct Piece {
     if (now && gradient) __builtin_prefetch(gradient + k);
   }
 
-  /// Missed updates from `first` up to `last` of `registers` registers, a few at a time.
+  /// Missed updates from `first` up to `last` on `registers` registers, a few at a time.
   template <int registers>
   ROSSBY_INLINE void replay(V* value, V* moment, V* second, Index first, Index last) const {
     constexpr int step = registers % 4 == 0 ? 4 : 1;
@@ -42,7 +42,7 @@ struct Piece {
         adam_lanes<step, with_m, decoupled, false>(value + r, moment + r, second + r, value, missed[q]);
   }
 
-  /// Missed updates from `first` on, then `now`, of some registers.
+  /// Missed updates from `first` on, then `now`, on some registers.
   template <int registers>
   ROSSBY_INLINE void block(Index k, Index first) const {
     constexpr int step = registers % 4 == 0 ? 4 : 1;
@@ -103,7 +103,7 @@ struct Piece {
       }
   }
 
-  /// The last values in a register of their own: the same arithmetic as everywhere.
+  /// The last values, in a register of their own with the same arithmetic.
   ROSSBY_INLINE void rest(Index k, Index size) const {
     T values[3][lanes<T>] = {}, g[lanes<T>] = {};
     for (Index q = k; q < size; ++q) {
@@ -112,7 +112,8 @@ struct Piece {
       values[2][q - k] = v[q];
       g[q - k] = gradient ? gradient[q] : T(0);
     }
-    for (Index q = size - k; hops.count > 0 && q < lanes<T>; ++q) values[2][q] = 1;  // none is beyond a hop
+    for (Index q = size - k; hops.count > 0 && q < lanes<T>; ++q)
+      values[2][q] = 1;  // so that a hop holds for padding
     const Piece last{values[0], values[1], values[2], g, missed, count, now, hops};
     last.registers(lanes<T>);
     for (Index q = k; q < size; ++q) {
@@ -132,8 +133,7 @@ struct Piece {
 template <class T>
 void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConstants<T>* missed, Index count,
             const AdamConstants<T>* now, const Hops& hops) {
-  // A value that only its decay moves shrinks by a factor each step, and with it its gradient and second
-  // moment.
+  // A value that only its decay moves shrinks by a factor each step; so do its gradient and second moment.
   const FlushSubnormals flush;
   bool keeps = !now || now->keep == T(1);
   for (Index q = 0; q < count; ++q) keeps = keeps && missed[q].keep == T(1);
@@ -150,7 +150,7 @@ void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConst
 template <class T>
 void multiply(Index size, T* v, const T* factors, Index count) {
   const FlushSubnormals flush;
-  constexpr int together = 4;  // registers: a product waits for the one before
+  constexpr int together = 4;  // registers: each product waits for the one before
   using V = Vec<T, lanes<T>>;
   Index k = 0;
   for (; k + together * lanes<T> <= size; k += together * lanes<T>) {

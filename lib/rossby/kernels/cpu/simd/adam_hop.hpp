@@ -8,7 +8,7 @@ namespace rossby::cpu::ROSSBY_ISA {
 
 using Floats = Vec<float, lanes<float>>;
 
-// Which lanes of a register of floats.
+// A mask of the lanes of a register of floats.
 #if defined(__AVX512F__)
 using Lanes = __mmask16;
 ROSSBY_INLINE Lanes at_most(Floats a, Floats b) {
@@ -63,7 +63,7 @@ ROSSBY_INLINE bool all_of(Lanes a) {
 }
 #endif
 
-/// The lanes of v that `bits` name, side by side; returns how many there are. Writes up to a register.
+/// Packs the lanes of v named by `bits`; returns how many there are. Writes up to a register.
 ROSSBY_INLINE Index compress(float* to, unsigned bits, Floats v) {
 #if defined(__AVX512F__)
   store(to, (Floats)_mm512_maskz_compress_ps(static_cast<__mmask16>(bits), (__m512)v));
@@ -78,7 +78,7 @@ ROSSBY_INLINE Index compress(float* to, unsigned bits, Floats v) {
 #endif
 }
 
-/// v with the lanes that `bits` name taken from what compress wrote.
+/// Returns v with the lanes named by `bits` read from what compress wrote.
 ROSSBY_INLINE Floats expand(const float* from, unsigned bits, Floats v) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_mask_expandloadu_ps((__m512)v, static_cast<__mmask16>(bits), from);
@@ -90,7 +90,7 @@ ROSSBY_INLINE Floats expand(const float* from, unsigned bits, Floats v) {
 }
 
 #define ROSSBY_EACH _Pragma("GCC unroll 8") for (int r = 0; r < count; ++r)
-/// y = 1/√v and z = 1 / (√v + epsilon), both within 2⁻¹² or better; NaN where v is not above zero.
+/// y = 1/√v and z = 1 / (√v + epsilon), both within 2⁻¹² or better; NaN if v is not above zero.
 template <int count, class V>
 ROSSBY_INLINE void about_inverse_roots(V* y, V* z, const V* v, float epsilon) {
 #if defined(__AVX512F__)
@@ -106,7 +106,7 @@ ROSSBY_INLINE void about_inverse_roots(V* y, V* z, const V* v, float epsilon) {
   }
 }
 
-/// z = 1 / (√v + epsilon) from estimates of 1/√v and of itself: one step of Newton each.
+/// z = 1 / (√v + epsilon) from estimates of 1/√v and of z, with one Newton step each.
 template <int count, class V>
 ROSSBY_INLINE void refine_inverse_roots(const V* y, V* z, const V* v, float epsilon) {
   V s[count], half[count];
@@ -125,7 +125,7 @@ ROSSBY_INLINE void polynomial(V* sum, const V* x, const float (&c)[terms]) {
   for (int i = terms - 2; i >= 0; --i) ROSSBY_EACH sum[r] = mul_add(sum[r], x[r], splat<V>(c[i]));
 }
 
-/// Of each lane of some registers: whether a hop holds there.
+/// For each lane of some registers, whether a hop holds for it.
 template <int count>
 struct Holds {
   Lanes lanes[count];
@@ -144,7 +144,7 @@ struct Holds {
   }
 };
 
-/// Lanes that are neither infinite nor NaN in any of the three.
+/// Lanes in which all three values are finite.
 ROSSBY_INLINE Lanes finite(Floats a, Floats b, Floats c) {
   return equal((a - a) + (b - b) + (c - c), Floats{});
 }
@@ -178,7 +178,7 @@ ROSSBY_INLINE Holds<count> hop_decay(Floats* theta, Floats* v, const AdamHop& ho
   return holds;
 }
 
-/// The same of a hop without decay in the gradient: m alone moves theta.
+/// A hop without decay in the gradient: m alone moves theta.
 template <int count, bool with_m>
 ROSSBY_INLINE Holds<count> hop_drift(Floats* theta, Floats* m, Floats* v, const AdamHop& hop) {
   using V = Floats;
@@ -209,11 +209,10 @@ ROSSBY_INLINE Holds<count> take_hop(Floats* theta, Floats* m, Floats* v, const A
   return hop_drift<count, with_m>(theta, m, v, hop);
 }
 
-/// Values that take all their hops before others do: they and those that are overdue stay in the first-level
-/// cache.
+/// Values that take all their hops together: they and the values left over stay in the first-level cache.
 inline constexpr Index hopped_together = 1024;
 
-/// Values for which a hop does not hold, side by side, as they were before it.
+/// Values for which a hop does not hold, packed, with their state before the hop.
 template <bool with_m>
 struct Overdue {
   static constexpr Index room = hopped_together + lanes<float>;
@@ -236,7 +235,7 @@ struct Overdue {
     size += compress(theta + size, bits, load<Floats>(a + at));
   }
 
-  /// Fills the last register; returns its end.
+  /// Pads the last register; returns its end.
   ROSSBY_INLINE Index pad() {
     const Index end = (size + lanes<float> - 1) / lanes<float> * lanes<float>;
     for (Index k = size; k < end; ++k) {
@@ -246,7 +245,7 @@ struct Overdue {
     return end;
   }
 
-  /// To where they came from.
+  /// Writes the values back to their places.
   ROSSBY_INLINE void put_back(float* to_theta, float* to_m, float* to_v) const {
     Index next = 0;
     for (Index r = 0; r < registers; ++r) {
@@ -269,7 +268,7 @@ ROSSBY_INLINE void hop_registers(float* theta, float* m, float* v, Index begin, 
     a[r] = load<Floats>(theta + k);
     b[r] = with_m ? load<Floats>(m + k) : Floats{};
     c[r] = load<Floats>(v + k);
-    // Much is computed before the loop comes to what lies there.
+    // Prefetches, because much is computed before the loop reaches these data.
     if constexpr (count > 1)
       if (from_memory) {
         __builtin_prefetch(theta + k + 4 * count * lanes<float>);
@@ -289,7 +288,7 @@ ROSSBY_INLINE void hop_registers(float* theta, float* m, float* v, Index begin, 
   }
 }
 
-/// The same of many.
+/// A hop over many values.
 template <bool with_m>
 ROSSBY_INLINE void hop(float* theta, float* m, float* v, Index begin, Index end, const AdamHop& hop,
                        bool from_memory, Overdue<with_m>& overdue) {

@@ -5,18 +5,18 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// first / (√v · root + epsilon) of `count` registers, one instruction for all of them after the other: each
-/// waits for the one before, and a processor looks only so far ahead. Floats of AVX-512 take the 14-bit
-/// estimates of 1/√ and 1/x, which the architecture defines to the bit, and one Newton step each (relative
-/// error about 2⁻²²): a fifth of the time of a root and a division. `coarse`: the estimates alone (about
-/// 2⁻¹³), for values that are rounded to 8 bits afterwards.
+/// first / (√v · root + epsilon) of `count` registers, interleaved instruction by instruction: each
+/// instruction waits for the one before, and a processor looks only a little ahead. Floats of AVX-512 use the
+/// 14-bit estimates of 1/√ and 1/x, which the architecture defines to the bit, and one Newton step each
+/// (relative error about 2⁻²²): a fifth of the time of a root and a division. `coarse`: only the estimates
+/// (about 2⁻¹³), for values that are rounded to 8 bits afterwards.
 template <int count, bool coarse = false, class V, class T>
 ROSSBY_INLINE void scaled_by_roots(V* first, const V* v, T root, T epsilon) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
     V s[count], y[count];
 #define ROSSBY_EACH _Pragma("GCC unroll 8") for (int r = 0; r < count; ++r)
-    // Zero is held off the estimate: 0 · ∞ would be NaN.
+    // Keeps the estimate away from zero, because 0 · ∞ would be NaN.
     ROSSBY_EACH s[r] = (V)_mm512_max_ps(_mm512_set1_ps(1e-37F), (__m512)v[r]);
     ROSSBY_EACH y[r] = (V)_mm512_rsqrt14_ps((__m512)s[r]);
     ROSSBY_EACH s[r] *= y[r];
@@ -40,9 +40,9 @@ ROSSBY_INLINE void scaled_by_roots(V* first, const V* v, T root, T epsilon) {
     first[r] = first[r] / mul_add(square_root(v[r]), splat<V>(root), splat<V>(epsilon));
 }
 
-/// One update of the values in `count` registers. Without `with_m`, beta1 is 0 and m dead; without
-/// `decoupled`, keep is 1; without `with_gradient`, the gradient is zero; without `decays`, decay is 0. The
-/// result is the same to the bit. `coarse`: as in scaled_by_roots.
+/// One update of the values in `count` registers. Without `with_m`, beta1 is 0 and m is unused; without
+/// `decoupled`, keep is 1; without `with_gradient`, the gradient is zero; without `decays`, decay is 0.
+/// Results do not depend on these flags, to the bit. `coarse`: as in scaled_by_roots.
 template <int count, bool with_m, bool decoupled = true, bool with_gradient = true, bool coarse = false,
           bool decays = true, class V, class T>
 ROSSBY_INLINE void adam_lanes(V* theta, V* m, V* v, const V* gradient, const AdamConstants<T>& a) {

@@ -3,8 +3,8 @@
 #include "rossby/base/bf16.hpp"
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
-// Values in bf16, two registers of floats at a time: 32 bits hold two neighbours, so one register takes the
-// even columns and the other the odd ones, without a shuffle. Where a register at a time is read, they lie in
+// Values in bf16, two registers of floats at a time. A 32-bit word holds two neighbours, so one register
+// takes the even columns and the other the odd ones, without a shuffle. Reads of a single register are in
 // order.
 
 namespace rossby::cpu::ROSSBY_ISA {
@@ -24,7 +24,7 @@ ROSSBY_INLINE V load(const Bf16* from) {
   return (V)(__builtin_convertvector(halves, Vec<std::uint32_t, count>) << 16);
 }
 
-/// The words of 2 · lanes values, zeros behind the first `count`.
+/// The words of 2 · lanes values; zeros after the first `count`.
 ROSSBY_INLINE Words load_words(const Bf16* from, Index count) {
   Words words = {};
   if (count >= 2 * lanes<float>)
@@ -43,16 +43,16 @@ ROSSBY_INLINE V odd_values(Words words) {
   return (V)(words & 0xFFFF0000U);
 }
 
-/// NaN without a payload that PairRounding could carry into another value.
+/// NaN without the payload, which PairRounding could carry into another value.
 template <class V>
 ROSSBY_INLINE V canonical(V values) {
   return values == values ? values : splat<V>(__builtin_nanf(""));
 }
 
-/// RoundingBits of a strip of columns, two a word: the even one's bits below those of the odd one.
+/// RoundingBits of a strip of columns, two per word: the even column's bits below the odd one's.
 class PairRounding {
  public:
-  ROSSBY_INLINE explicit PairRounding(Index column) {  // an even one
+  ROSSBY_INLINE explicit PairRounding(Index column) {  // even
     Words steps;
     for (int l = 0; l < lanes<float>; ++l) steps[l] = static_cast<std::uint32_t>(l) * RoundingBits::spread;
     columns_ = steps + static_cast<std::uint32_t>(column >> 1) * RoundingBits::spread;
@@ -64,8 +64,8 @@ class PairRounding {
   [[nodiscard]] ROSSBY_INLINE static Words m(Words theta) { return theta << 16 | theta >> 16; }
   [[nodiscard]] ROSSBY_INLINE static Words v(Words theta) { return theta << 8 | theta >> 24; }
 
-  /// Stores the first `count` of the values as round_stochastic rounds them, but for NaN with a lower half
-  /// that is not zero: there are none of these here.
+  /// Stores the first `count` values rounded as by round_stochastic. NaN whose lower half is not zero would
+  /// differ, but none occurs here.
   template <class V>
   ROSSBY_INLINE static void store(Bf16* to, V even, V odd, Words random, Index count) {
     const Words low = (Words)even + (random & 0xFFFFU), high = (Words)odd + (random >> 16);

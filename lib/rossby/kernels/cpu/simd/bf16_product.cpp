@@ -5,13 +5,14 @@
 #include "rossby/kernels/cpu/simd/transpose.hpp"
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
-// Both operands are rounded while they are packed: all of b, or as much as lies well in the second-level
-// cache, in panels of two registers' columns; a few rows of a at a time, which stay in the first-level cache
-// and meet all panels. Terms come in pairs (p, p + 1) of the inner index, zeros behind an odd one.
+// Both operands are rounded while they are packed. b is packed whole, or as much as fits well in the
+// second-level cache, in panels two registers of columns wide. A few rows of a at a time stay in the
+// first-level cache and meet all panels. Terms come in pairs (p, p + 1) of the inner index, zeros after an
+// odd one.
 //
 //     a: [row][p] if its rows are contiguous, otherwise as b
-//     b: [pair][column][2] for instructions that take the two terms of a pair at once; otherwise, as floats,
-//        [pair][2][column]
+//     b: [pair][column][2] for instructions that take the two terms of a pair at once;
+//        otherwise, as floats, [pair][2][column]
 
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 #if defined(__AVX512BF16__)
 using Half = Bf16;
 #else
-using Half = float;  // whose lower half is zero
+using Half = float;  // lower half is zero
 #endif
 
 using V = Vec<float, lanes<float>>;
@@ -32,7 +33,7 @@ inline constexpr Index most_depth = 512;
 inline constexpr Index packed_halves = 256 * 1024 / sizeof(Half);
 inline constexpr Index row_step = 32;  // packed rows of a are multiples of it
 
-/// Rows of a, packed: from a row, a pair and the first term of a pair to the next.
+/// Strides of packed a: from a row, a pair and the first term of a pair to the next.
 struct Left {
   const Half* data;
   Index row_stride, pair_stride, term_stride;
@@ -40,7 +41,7 @@ struct Left {
 
 #if defined(__AVX512BF16__)
 
-/// Values [0, 32) of which the first `count` exist.
+/// Rounds values [0, 32), of which the first `count` exist.
 ROSSBY_INLINE __m512i round_in_order(const float* from, Index count) {
   if (count >= 32) return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from));
   const std::uint32_t there = (1U << count) - 1;
@@ -48,13 +49,13 @@ ROSSBY_INLINE __m512i round_in_order(const float* from, Index count) {
                                       _mm512_maskz_loadu_ps(static_cast<__mmask16>(there), from));
 }
 
-/// A row's values, rounded, up to a multiple of row_step.
+/// Rounds a row's values, padded to a multiple of row_step.
 ROSSBY_INLINE void pack_row(const float* from, Index count, Half* to) {
   for (Index p = 0; p < count; p += row_step)
     _mm512_storeu_si512(to + p, round_in_order(from + p, count - p));
 }
 
-/// Pairs of `columns` columns that lie side by side in rows of b or of aᵀ, `stride` apart: [pair][width][2].
+/// Packs pairs of `columns` columns from rows of b or of aᵀ, `stride` apart: [pair][width][2].
 ROSSBY_INLINE void pack_side_by_side(Index depth, Index columns, const float* from, Index stride, Half* to,
                                      Index width) {
   alignas(64) static constexpr std::uint16_t interleaved[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
@@ -73,7 +74,7 @@ ROSSBY_INLINE void pack_side_by_side(Index depth, Index columns, const float* fr
     }
 }
 
-/// A panel of b whose columns are contiguous, `stride` apart.
+/// Packs a panel of b whose columns are contiguous, `stride` apart.
 ROSSBY_INLINE void pack_columns(Index depth, Index columns, const float* from, Index stride, Half* to) {
   for (Index j = 0; j < panel; j += 16)
     for (Index p = 0; p < depth; p += 32) {
@@ -102,7 +103,7 @@ ROSSBY_INLINE void add_pair(V (&sum)[rows][panel_vectors], const Half* const (&a
 
 #else
 
-/// The nearest value that bf16 has; subnormals become zeros, and NaN quiet ones.
+/// The nearest bf16 value; subnormals become zero, and NaN becomes quiet.
 ROSSBY_INLINE float rounded(float value) {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t near = bits + 0x7FFFU + (bits >> 16 & 1);
@@ -116,7 +117,7 @@ ROSSBY_INLINE void pack_row(const float* from, Index count, Half* to) {
   if (count % 2 != 0) to[count] = 0;
 }
 
-/// Columns that lie side by side in rows of b or of aᵀ, `stride` apart: [pair][2][width].
+/// Packs columns from rows of b or of aᵀ, `stride` apart: [pair][2][width].
 ROSSBY_INLINE void pack_side_by_side(Index depth, Index columns, const float* from, Index stride, Half* to,
                                      Index width) {
   for (Index p = 0; p < depth + depth % 2; ++p) {
@@ -126,7 +127,7 @@ ROSSBY_INLINE void pack_side_by_side(Index depth, Index columns, const float* fr
   }
 }
 
-/// A panel of b whose columns are contiguous, `stride` apart.
+/// Packs a panel of b whose columns are contiguous, `stride` apart.
 ROSSBY_INLINE void pack_columns(Index depth, Index columns, const float* from, Index stride, Half* to) {
   for (Index j = 0; j < panel; ++j)
     for (Index p = 0; p < depth + depth % 2; ++p)
@@ -157,7 +158,7 @@ ROSSBY_INLINE void pack_b(Index depth, Index columns, Strided<float> b, Half* to
     pack_columns(depth, columns, b.data, b.col_stride, to);
 }
 
-/// Rows [0, rows) of a, rounded, into `to`.
+/// Rounds rows [0, rows) of a into `to`.
 template <int rows>
 ROSSBY_INLINE Left pack_a(Index depth, Strided<float> a, Half* to) {
   if (a.col_stride == 1) {
@@ -189,7 +190,7 @@ ROSSBY_INLINE void tile(Index pairs, const Left& a, const Half* b, float* c, Ind
     for (int v = 0; v < panel_vectors; ++v) store(c + r * stride + v * lanes<float>, sum[r][v]);
 }
 
-/// The same where c has fewer columns than the panel.
+/// The same if c has fewer columns than the panel.
 template <int rows>
 void narrow_tile(Index pairs, const Left& a, const Half* b, float* c, Index stride, Index columns, bool add) {
   float part[rows * panel];
@@ -200,7 +201,7 @@ void narrow_tile(Index pairs, const Left& a, const Half* b, float* c, Index stri
     for (Index j = 0; j < columns; ++j) c[r * stride + j] = part[r * panel + j];
 }
 
-/// `rows` rows of c at a time, from `first` on, while there are so many; returns the first that is left.
+/// Computes `rows` rows of c at a time, from `first` on; returns the first row left.
 template <int rows>
 Index tiles(Index first, Index m, Index n, Index depth, Strided<float> a, const Half* packed, float* c,
             Index stride, bool add) {
@@ -220,7 +221,7 @@ Index tiles(Index first, Index m, Index n, Index depth, Strided<float> a, const 
   return first;
 }
 
-/// c (+)= a·b, of which as much of b is packed at once as fits.
+/// c (+)= a·b, packing as much of b at once as fits.
 [[gnu::noinline]] void by_parts(Index m, Index n, Index k, Strided<float> a, Strided<float> b, float* c,
                                 Index stride, bool add) {
   alignas(64) Half packed[packed_halves];
@@ -249,7 +250,7 @@ void multiply(Index m, Index n, Index k, Strided<float> a, Strided<float> b, flo
               bool add) {
   for (Index i = 0; k == 0 && !add && i < m; ++i)
     for (Index j = 0; j < n; ++j) c[i * stride + j] = 0;
-  const FlushSubnormals flush;  // as the instructions for bf16 do
+  const FlushSubnormals flush;  // as the bf16 instructions do
   by_parts(m, n, k, a, b, c, stride, add);
 }
 

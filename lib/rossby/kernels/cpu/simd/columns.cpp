@@ -5,9 +5,9 @@
 #include "rossby/kernels/cpu/simd/runs.hpp"
 #include "rossby/kernels/cpu/simd/transpose.hpp"
 
-// One or two values a node and column are moved as units of 4 or 8 bytes: blocks of K columns × a register of
-// nodes are transposed in registers. More values are moved in runs, of a length known at compile time where
-// it is a usual one, with masks where it is less than a register.
+// One or two values per node and column are moved as units of 4 or 8 bytes: blocks of K columns × a register
+// of nodes are transposed in registers. More values are moved in runs: usual lengths are compile-time
+// constants, and masks handle less than a register.
 
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
@@ -18,13 +18,13 @@ struct WholeRun {
   static constexpr Index length = sizeof(V) / sizeof(T);
   static constexpr Place<true> place{0, length};
 };
-/// Less than one.
+/// A run of less than a register.
 template <class T, class V>
 struct ShortRun {
   Index length;
   Place<false> place{0, length};
 };
-/// More.
+/// A run of more than a register.
 struct LongRun {
   Index length;
 };
@@ -119,7 +119,7 @@ ROSSBY_INLINE void move_runs(const Move& move, const Part& part, Index first, In
   for (; b < columns; ++b)
     for (Index i = first; i < nodes; ++i) move.template run<V>(part, i, b);
 }
-/// Of d values, a register's.
+/// A register of d values.
 template <class T, int d, class Move>
 ROSSBY_INLINE void move_whole(const Move& move, Index first, Index nodes, Index b, Index columns) {
   move_runs<Vec<T, d>>(move, WholeRun<T, Vec<T, d>>{}, first, nodes, b, columns);

@@ -9,11 +9,11 @@
 
 namespace rossby::cpu {
 
-// Products with one dense W (rows, columns) and node data of `width` = B·d values a node. "Strips" are groups
-// of DenseKernels::strip columns: data of a strip is (width, strip), transposed, padded with zeros. W and its
-// moments are held as S, all else and the arithmetic is in T.
+// Products with one dense W (rows, columns) and node data of `width` = B·d values per node. "Strips" are
+// groups of DenseKernels::strip columns: data of a strip is (width, strip), transposed, padded with zeros. W
+// and its moments are stored as S; everything else and the arithmetic is in T.
 
-/// Rows of G that a caller adds, zeroed, so that register blocks never end early.
+/// Zeroed rows that a caller appends to G, so that register blocks never end early.
 inline constexpr Index dense_row_padding = 8;
 
 /// context (rows, width) = clamp(W) z for a few rows.
@@ -32,10 +32,10 @@ struct DenseForward {
   double weight_sum = 0;  // Σ effective weights is added
 };
 inline constexpr Index dense_forward_rows = 96;
-/// Rows whose weights are summed before they are added: tiles of any multiple of it give the same bits.
+/// Rows whose weights are summed before they are added: tiles of any multiple of it give bit-equal results.
 inline constexpr Index dense_sum_rows = 24;
 
-/// What happens to the gradient of W, entry by entry.
+/// Treatment of the gradient of W, entry by entry.
 enum class DenseSink {
   none,        // W is given
   accumulate,  // dm += gradient
@@ -43,7 +43,7 @@ enum class DenseSink {
   adam_moment  // weight, m and v are updated
 };
 
-/// Over some columns and all rows: u += clamp(W)ᵀ G and the gradient G zᵀ, which goes to its sink at once.
+/// Over some columns and all rows: u += clamp(W)ᵀ G, and the gradient G zᵀ, which goes to its sink at once.
 template <class S>
 struct DenseBackward {
   using T = Arithmetic<S>;
@@ -57,16 +57,16 @@ struct DenseBackward {
   Index rows;
   Index columns;
   bool clamped;
-  T l1;        // added to the gradient where it passes
+  T l1;        // added to the gradient if it passes
   const T* g;  // (rows, width), and dense_row_padding rows of zeros
   Index width;
   const T* z;                   // strips
   T* u;                         // strips; null: not wanted
-  StochasticRounding rounding;  // bf16: of the first row here, its relation being `relation`
+  StochasticRounding rounding;  // bf16: of the first row here, whose relation is `relation`
   Index relation;
-  Index first_column;        // of those here, among all
-  bool large_cache = false;  // the second-level one holds a tile more beside what it is to hold
-  Index ahead = 0;           // `sink`: what lies so many columns further comes into the cache meanwhile
+  Index first_column;        // global number of the first column here
+  bool large_cache = false;  // the second-level cache has room for one more tile
+  Index ahead = 0;           // `sink`: prefetch distance in columns
   double squares = 0;        // out: Σ gradient²
 };
 
@@ -75,12 +75,12 @@ template <class S>
 struct DenseKernels {
   using T = Arithmetic<S>;
   Index strip;
-  bool paired;  // the first half of a strip's data is of its even columns, the second of the odd ones
+  bool paired;  // a strip's data holds its even columns first, then the odd ones
   Index lanes;
   void (*forward_narrow)(DenseForward<S>&);  // best for width < lanes
   void (*forward_wide)(DenseForward<S>&);
   void (*backward[4])(DenseBackward<S>&);  // by DenseSink
-  /// The sink's part alone: `gradient` (rows, gradient_stride) = G zᵀ, unmasked, for the first rows of `b`.
+  /// The sink alone: `gradient` (rows, gradient_stride) = G zᵀ, unmasked, for the first rows of `b`.
   void (*sink[4])(DenseBackward<S>& b, const T* gradient, Index gradient_stride);
 };
 

@@ -5,9 +5,9 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// Lines that come into the second-level cache while a strip is computed (the first one is full of it): a
-/// core keeps no more than some sixteen on their way and waits with the next, so they are asked for evenly,
-/// beside the products and the sink.
+/// Lines prefetched into the second-level cache while a strip is computed (the strip fills the first level).
+/// A core has at most about sixteen lines in flight and then waits, so requests are spread evenly over the
+/// products and the sink.
 template <int most_lines>
 struct Ahead {
   struct Line {
@@ -16,10 +16,10 @@ struct Ahead {
   };
   Line lines[most_lines] = {};
   int count = 0;
-  const Index* places = nullptr;  // where the strip of each row begins
+  const Index* places = nullptr;  // start of each row's strip
   Index rows = 0, row = 0;
   int line = 0;
-  std::uint32_t share = 0, due = 0;  // lines a call, and how many are due, in 65536ths
+  std::uint32_t share = 0, due = 0;  // lines per call and lines due, in 65536ths
 
   template <class A>
   void add(const A* array, int array_lines) {
@@ -27,7 +27,7 @@ struct Ahead {
       lines[count++] = {reinterpret_cast<const char*>(array + q * Strip<A>::line_values),
                         static_cast<Index>(sizeof(A))};
   }
-  /// Those of `to` rows are asked for within `calls`.
+  /// Requests the lines of `to` rows within `calls` calls.
   void begin(Index to, Index calls) {
     rows = to, row = 0, line = 0, due = 0;
     share = static_cast<std::uint32_t>(((to * count << 16) + calls - 1) / calls);
@@ -42,7 +42,7 @@ struct Ahead {
 };
 
 /// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip), strips of
-/// `vectors`. `each` beside every row.
+/// `vectors`. Calls `each` once per row.
 template <int outputs, int vectors, class T, class Each>
 ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows,
                                       const Each& each) {
@@ -64,7 +64,7 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
     for (int q = 0; q < vectors; ++q) store(u + o * strip + q * lanes<T>, acc[o][q]);
 }
 
-/// d (block, strip) = G zᵀ: g (block, width) and z (width, strip). `each` beside every value of the width.
+/// d (block, strip) = G zᵀ: g (block, width) and z (width, strip). Calls `each` once per value of the width.
 template <int block, int vectors, class T, class Each>
 ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, const Each& each) {
   using V = Vec<T, lanes<T>>;
@@ -83,15 +83,15 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, cons
     for (int q = 0; q < vectors; ++q) store(d + r * strip + q * lanes<T>, acc[r][q]);
 }
 
-/// Which strip of a row comes into the cache while each row of a strip is computed.
+/// The strips of rows to prefetch while each row of a strip is computed.
 template <Index most_rows, Index strip>
 struct NextTile {
-  Index place[most_rows + dense_row_padding];  // of rows that do not exist: anywhere
+  Index place[most_rows + dense_row_padding];  // any place for rows that do not exist
   Index row = 0, column = 0;
 
   void begin(Index first) { row = first, column = 0; }
 
-  /// The next strips of the next tile, row after row: memory delivers long runs sooner.
+  /// Selects the next strips of the next tile, row after row: memory delivers long runs sooner.
   ROSSBY_INLINE void hand_out(Index rows, Index strips, Index stride) {
     for (Index r = 0; r < rows; ++r) {
       place[r] = row + column * strip;
@@ -101,7 +101,7 @@ struct NextTile {
     }
   }
 
-  /// One strip of as many rows.
+  /// Selects one strip of as many rows.
   ROSSBY_INLINE void strip_of(Index rows, Index first, Index stride) {
     for (Index r = 0; r < rows; ++r) place[r] = first + r * stride;
   }
@@ -110,17 +110,17 @@ struct NextTile {
 template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
-  /// Rows that go through a strip together. Fewer were measured to be quicker wherever they did not read u
-  /// and z too often (longer runs of W a row; benchmarks/measured has the figures). Beside a large cache,
-  /// whose processors were seen to follow some 32 runs at once, 8 rows of three arrays are as many as can be.
+  /// Rows that go through a strip together. In measurements fewer rows (longer runs of W) were faster unless
+  /// u and z were read too often; benchmarks/measured has the figures. Processors with a large cache follow
+  /// some 32 runs at once, which limits three arrays to 8 rows.
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
   static constexpr Index narrow_width_large = 192;
   static constexpr Index middle_rows = 16;
   static constexpr Index middle_width = 128;
-  /// Widths at which the next tile comes row by row where there are three arrays, and where the cache is
-  /// large wider ones, and some of two. A strip at a time is as quick or quicker elsewhere.
+  /// The next tile is prefetched row by row from these widths on: with three arrays, and, if the cache is
+  /// large, larger widths and some with two arrays. Otherwise a strip at a time is as fast or faster.
   static constexpr Index row_width = 24;
   static constexpr Index most_row_width = 32;
   static constexpr Index row_width_of_two = 48;
@@ -133,25 +133,25 @@ struct BackwardTile {
   Sink<sink, S, plain> out;
   alignas(64) T effective[most_rows * strip];
   alignas(64) T gradient[block * strip];
-  double squares[most_rows / block] = {};  // of blocks of rows: the sum does not depend on the tiles
-  bool between = false;                    // lines are fetched evenly, not where they are used up
+  double squares[most_rows / block] = {};  // per block of rows: the sum does not depend on the tiles
+  bool between = false;                    // prefetches are spread evenly, instead of at the place of use
   NextTile<most_rows, strip> next = {};
 
-  /// Lines a row of a strip has in all arrays that a pass goes over.
+  /// Lines per row of a strip in all arrays that a pass reads.
   static constexpr int arrays = sink == DenseSink::none ? 1 : sink == DenseSink::adam_moment ? 3 : 2;
   static constexpr int first_lines = Strip<S>::lines;  // of W
   static constexpr int second_lines = sink == DenseSink::accumulate ? Strip<T>::lines : Strip<S>::lines;
   static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? Strip<S>::lines : 0);
-  static constexpr Index between_width = 16;  // products enough to spread lines over
+  static constexpr Index between_width = 16;  // enough products to spread lines over
   Ahead<first_lines + other_lines> ahead = {};
 
-  /// Calls of `ahead` beside a row in the sink: more where there are few products, none where it is short.
+  /// Calls of `ahead` per row in the sink: more if there are few products, none if the sink is short.
   [[nodiscard]] Index sink_calls() const {
     constexpr Index few = 24;
     if (sink == DenseSink::accumulate) return 0;
     return b.width < few ? 6 : 3;
   }
-  /// The same beside `rows` rows of a strip in all.
+  /// The same for `rows` rows of a strip.
   [[nodiscard]] Index calls_a_strip(Index rows) const {
     Index calls = b.width / block * rows;
     if (sink != DenseSink::none) calls += (rows + block - 1) / block * b.width + sink_calls() * rows;
@@ -220,8 +220,7 @@ struct BackwardTile {
     }
   }
 
-  /// Where the strip begins that is `tiles` tiles of `tile_size` values and `strips_ahead` strips after strip
-  /// s.
+  /// Start of the strip that is `tiles` tiles of `tile_size` values and `strips_ahead` strips after strip s.
   static ROSSBY_INLINE Index strip_after(Index s, Index strips, Index tiles, Index strips_ahead,
                                          Index tile_size) {
     const Index then = s + strips_ahead;
@@ -239,7 +238,7 @@ struct BackwardTile {
     between = b.u && b.width >= between_width;
     out.fetch = !between;
     constexpr Index row_lines = first_lines + other_lines;
-    // In strips; of few columns they are in tiles further on.
+    // In strips; with few columns they belong to later tiles.
     const Index distance = (dense_lines_ahead + tile_rows * row_lines - 1) / (tile_rows * row_lines);
     const Index tiles_ahead = distance / strips, strips_ahead = distance % strips;
     const bool in_rows = arrays == 3 ? b.width >= row_width && (b.width <= most_row_width || large)
@@ -278,7 +277,7 @@ struct BackwardTile {
 
 template <DenseSink sink, class S, bool plain>
 void run_backward(DenseBackward<S>& b) {
-  const FlushSubnormals flush;  // as the update by itself does
+  const FlushSubnormals flush;  // as in the separate update
   BackwardTile<sink, S, plain> tile{b, {b}, {}, {}};
   if (b.adam) tile.out.adam = *b.adam;
   tile.run();

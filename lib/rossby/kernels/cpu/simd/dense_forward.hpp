@@ -5,8 +5,8 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-// Narrow: lanes lie along the columns of W, so a row of W meets `width` rows of the transposed z and nothing
-// is broadcast. Partial sums stay vectors until all columns are done.
+// Narrow: lanes lie along the columns of W, so a row of W meets `width` rows of the transposed z without a
+// broadcast. Partial sums stay vectors until all columns are done.
 
 template <class S>
 struct NarrowTile {
@@ -17,12 +17,11 @@ struct NarrowTile {
   V sums[dense_forward_rows * lanes<T>] = {};  // (rows, width)
   double weight_sums[dense_forward_rows / dense_sum_rows] = {};
 
-  /// What is `distance` strips further, where groups of mr rows follow each other over strips [first, last):
-  /// memory has that time to deliver it.
+  /// Prefetches `distance` strips ahead, while groups of mr rows follow each other over strips [first, last).
   struct AheadOfGroup {
     const S* at;    // of the group's first strip
-    Index turn;     // strip at which it goes on with rows that follow
-    Index further;  // and by how much
+    Index turn;     // strip at which it continues with the next rows
+    Index further;  // by this much
   };
   template <int mr>
   ROSSBY_INLINE AheadOfGroup ahead_of(Index row, Index first, Index last) const {
@@ -56,7 +55,7 @@ struct NarrowTile {
     for (int r = 0; r < mr; ++r)
       for (int q = 0; q < outputs; ++q) acc[r][q] = sums[(row + r) * f.width + o + q];
     const auto step = [&](const V(&w)[mr], const T* z) ROSSBY_LAMBDA_INLINE {
-      V all = w[0];  // apart from the sum so far, which each would wait for
+      V all = w[0];  // separate from the running sum, which each would wait for
       for (int r = 1; r < mr; ++r) all += w[r];
       part_sum += all;
       for (int q = 0; q < outputs; ++q) {
@@ -138,16 +137,16 @@ void forward_narrow(DenseForward<S>& f) {
     tile.template run<false, false>();
 }
 
-// Wide: lanes lie along the `width` values of a node, so a value of W is broadcast; the clamped block of W
-// lies in the first-level cache and is read once for every register block of outputs.
+// Wide: lanes lie along the `width` values of a node, so a value of W is broadcast. The clamped block of W
+// lies in the first-level cache and is read once per register block of outputs.
 
 template <class S>
 struct WideTile {
   using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
-  static constexpr Index block_columns = 128;             // long runs of few rows: memory delivers those best
+  static constexpr Index block_columns = 128;             // memory delivers long runs of few rows best
   static constexpr Index block_rows = dense_sum_rows;     // a multiple of every register block's rows
-  static constexpr Index tile_rows = dense_forward_rows;  // share the z of a block of columns
+  static constexpr Index tile_rows = dense_forward_rows;  // rows that share the z of a block of columns
   static_assert(tile_rows % block_rows == 0);
   DenseForward<S>& f;
   Index padded;  // width rounded up to lanes
@@ -165,7 +164,7 @@ struct WideTile {
         for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(to + (row + r) * part + q * lanes<T>);
       const T* w = block + row * block_columns;
       for (Index begin = 0; begin < count; begin += lanes<T>) {
-        // The next block's weights, a few at a time between products: a burst would stop them.
+        // Prefetches the next block's weights a few at a time between products: a burst would stall them.
         if (begin % Strip<S>::line_values == 0)
           for (int r = 0; r < mr; ++r) fetch_ahead(ahead + (row + r) * f.stride + begin);
         const Index end = count - begin < lanes<T> ? count : begin + lanes<T>;

@@ -8,7 +8,7 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// What becomes of the gradients of a strip of weights. `plain`: there is no decay of either kind.
+/// The sink of the gradients of a strip of weights. `plain`: there is no decay of either kind.
 template <DenseSink sink, class S, bool plain = false>
 struct Sink {
   using T = Arithmetic<S>;
@@ -17,13 +17,13 @@ struct Sink {
   static constexpr Index strip = Strip<S>::columns;
   DenseBackward<S>& b;
   AdamConstants<T> adam = {};
-  bool fetch = true;  // what is `ahead` comes into the cache from here
+  bool fetch = true;  // prefetch the data at `ahead` here
   V squares = {};
   static constexpr Index most_keyed = 64;
-  Index keyed = 0;                      // bf16: first row of those whose
-  std::uint32_t keys[most_keyed] = {};  // random bits are here
+  Index keyed = 0;                      // bf16: first of the rows whose
+  std::uint32_t keys[most_keyed] = {};  // random bits are stored here
 
-  /// Before any of these rows, at most most_keyed.
+  /// Call before any of these rows; there are at most most_keyed.
   ROSSBY_INLINE void begin_rows(Index first, Index rows) {
     if constexpr (Strip<S>::paired && adam_too) {
       keyed = first;
@@ -31,14 +31,14 @@ struct Sink {
     }
   }
 
-  /// The gradient of a vector as it passes, where `theta` is the weight.
+  /// The part of a gradient that passes at weight `theta`.
   ROSSBY_INLINE V passing(V gradient, V theta) const {
     const V sum = gradient + b.l1;
     return b.clamped ? keep_inside01(sum, theta) : sum;
   }
 
-  /// `vectors` of a row, the last with `count` values, from column `column` on; what lies at `next` comes
-  /// into the cache meanwhile.
+  /// `vectors` of a row, the last with `count` values, from column `column` on; prefetches the data at
+  /// `next`.
   template <int vectors>
   ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index next, V& sum) {
     const Index at = row * b.stride + column;
@@ -73,7 +73,8 @@ struct Sink {
     }
   }
 
-  /// A strip of `rows` rows in bf16, of which `count` columns exist; gradients (rows, strip) in its order.
+  /// A strip of `rows` rows in bf16, of which `count` columns exist; gradients (rows, strip) in the strip's
+  /// order.
   template <int rows>
   ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, const Index* next,
                                 V& sum) {
@@ -113,14 +114,14 @@ struct Sink {
     }
   }
 
-  /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in its order. `each`
-  /// beside every row.
+  /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in the strip's order.
+  /// Calls `each` once per row.
   template <class Each>
   ROSSBY_INLINE void strip_rows(const T* gradient, Index row, Index rows, Index column, Index count,
                                 const Index* next, const Each& each) {
-    V sum = squares;  // a register: what is stored might be this, as far as the compiler knows
+    V sum = squares;  // a local, because the compiler must assume that stores change the member
     if constexpr (Strip<S>::paired) {
-      // Of known length: no load or store asks again.
+      // The length is known here: no load or store tests it again.
       if (count < strip) {
         for (Index r = 0; r < rows; ++r) {
           each();
@@ -148,8 +149,7 @@ struct Sink {
     squares = sum;
   }
 
-  /// The same for one row whose gradients lie in order. Those of bf16 are given the one NaN that a rounding
-  /// leaves one.
+  /// One row whose gradients are in order. bf16 rows replace NaN by one that stays NaN when rounded.
   ROSSBY_INLINE void ordered_row(const T* gradient, Index row, Index column, Index count) {
     const Index next = row * b.stride + column + b.ahead;
     if (b.ahead > 0)
@@ -172,7 +172,7 @@ struct Sink {
     }
   }
 
-  /// Σ gradient² of what has passed since the last one.
+  /// Σ gradient² since the last call.
   [[nodiscard]] double finish() {
     const auto sum = static_cast<double>(sum_of_lanes<T, lanes<T>>(squares));
     squares = V{};
@@ -193,7 +193,7 @@ void run_sink(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient
   }
 }
 
-/// The sink alone, for gradients that another kernel has made.
+/// The sink alone, for gradients made by another kernel.
 template <DenseSink sink, class S>
 void sink_rows(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
   if constexpr (sink == DenseSink::adam || sink == DenseSink::adam_moment)

@@ -8,15 +8,15 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// Vectors side by side in a strip of columns, and accumulators that fit the registers beside their operands.
+/// Vectors per strip of columns, and accumulators that fit the registers together with their operands.
 inline constexpr int strip_vectors = 3;
 inline constexpr int accumulators = register_bytes == 64 ? 24 : 12;
 
-/// Lines of W and its moments that are on their way into the cache while rows are computed: with fewer, those
-/// of a few rows were asked for later than memory delivers (narrow widths, where little is computed).
+/// Lines of W and its moments in flight while rows are computed. With fewer, the lines of a few rows were
+/// requested too late (narrow widths, with little to compute).
 inline constexpr Index dense_lines_ahead = 192;
 
-/// W of S in strips. In bf16 the two vectors of a strip are its even and its odd columns.
+/// W stored as S, in strips. In bf16 the two vectors of a strip are its even and its odd columns.
 template <class S>
 struct Strip {
   static constexpr bool paired = sizeof(S) < sizeof(Arithmetic<S>);
@@ -24,14 +24,14 @@ struct Strip {
   static constexpr Index columns = vectors * lanes<Arithmetic<S>>;
   /// Rows of a register block with a strip side by side.
   static constexpr int block = paired ? (register_bytes == 64 ? 8 : 4) : accumulators / strip_vectors;
-  /// Lines that a row lies on, and the values from one to the next: each is asked for ahead.
+  /// Cache lines per row, and values from one to the next: each is prefetched.
   static constexpr int lines = paired ? 1 : strip_vectors;
   static constexpr Index line_values = paired ? columns : lanes<Arithmetic<S>>;
 };
 
 #define ROSSBY_LAMBDA_INLINE __attribute__((always_inline))
 
-/// The first `count` values, zeros behind them.
+/// The first `count` values, followed by zeros.
 template <class V, class S>
 ROSSBY_INLINE V load_part(const S* from, Index count) {
   constexpr Index all = sizeof(V) / sizeof(Arithmetic<S>);
@@ -48,7 +48,7 @@ ROSSBY_INLINE void store_part(T* to, V v, Index count) {
   for (Index l = 0; l < count; ++l) to[l] = v[l];
 }
 
-/// v where `flag` is not 0, else 0; only the first `count` flags are read.
+/// v if `flag` is not 0, else 0; only the first `count` flags are read.
 template <class V>
 ROSSBY_INLINE V keep_flagged(V v, const std::uint8_t* flag, Index count) {
   constexpr int all = static_cast<int>(sizeof(V) / sizeof(v[0]));
@@ -61,7 +61,7 @@ ROSSBY_INLINE V keep_flagged(V v, const std::uint8_t* flag, Index count) {
   return __builtin_convertvector(bytes, Mask) != 0 ? v : V{};
 }
 
-/// Vector number `part` of a strip of which `count` columns exist; zeros behind.
+/// Vector number `part` of a strip of which `count` columns exist; zeros after them.
 template <class V, class S>
 ROSSBY_INLINE V strip_vector(const S* from, int part, Index count) {
   if constexpr (Strip<S>::paired) {
@@ -73,7 +73,7 @@ ROSSBY_INLINE V strip_vector(const S* from, int part, Index count) {
   }
 }
 
-/// v where the flag of its column is not 0, else 0; as strip_vector.
+/// v if the flag of its column is not 0, else 0; as strip_vector.
 template <class S, class V>
 ROSSBY_INLINE V keep_flagged_in_strip(V v, const std::uint8_t* flag, int part, Index count) {
   constexpr int all = sizeof(V) / sizeof(Arithmetic<S>);
@@ -91,7 +91,7 @@ ROSSBY_INLINE V keep_flagged_in_strip(V v, const std::uint8_t* flag, int part, I
   }
 }
 
-/// d where m lies strictly between 0 and 1, else 0.
+/// d if m lies strictly between 0 and 1, else 0.
 template <class V>
 ROSSBY_INLINE V keep_inside01(V d, V m) {
   const V one = splat<V>(decltype(m[0] + m[0])(1));
@@ -111,7 +111,7 @@ ROSSBY_INLINE V keep_inside01(V d, V m) {
   return m > V{} ? high : V{};
 }
 
-/// out (dense_tile rows, strip) = effective weights of `rows` x `count` values; zeros behind.
+/// out (dense_tile rows, strip) = effective weights of `rows` x `count` values; zeros after them.
 template <bool clamped, class S, class T = Arithmetic<S>>
 ROSSBY_INLINE void effective_row(T* out, const S* weight, const std::uint8_t* pattern, Index count,
                                  Index width) {
@@ -124,7 +124,7 @@ ROSSBY_INLINE void effective_row(T* out, const S* weight, const std::uint8_t* pa
   }
 }
 
-/// The same of one strip, in the order of its vectors.
+/// The same for one strip, in the order of its vectors.
 template <bool clamped, class S, class T = Arithmetic<S>>
 ROSSBY_INLINE void effective_strip(T* out, const S* weight, const std::uint8_t* pattern, Index count) {
   using V = Vec<T, lanes<T>>;

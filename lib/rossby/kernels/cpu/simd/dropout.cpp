@@ -19,8 +19,8 @@ ROSSBY_INLINE Counters multiply_low(Counters x, std::uint64_t by) {
 #endif
 }
 
-/// Philox4x32-10 of base/random.cpp, a counter a lane, a word in the lower half of each. What is in the upper
-/// halves of the words does not matter: products and the last step leave them out.
+/// Philox4x32-10 of base/random.cpp: a counter per lane, a word in the lower half of each. The upper halves
+/// of words do not matter: products and the last step ignore them.
 ROSSBY_INLINE Counters bits(Counters counter, std::uint64_t key) {
   Counters x0 = counter, x1 = counter >> 32, x2{}, x3{};
   auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
@@ -73,7 +73,7 @@ struct BitsOf<double> {
 template <class T>
 using Mask = Vec<typename BitsOf<T>::type, lanes<T>>;
 
-/// A byte a lane: __builtin_convertvector would take them one by one.
+/// One byte per lane: __builtin_convertvector would convert them one by one.
 template <class T>
 ROSSBY_INLINE Mask<T> widened(const std::uint8_t* bytes) {
 #if defined(__AVX512F__)
@@ -93,7 +93,7 @@ ROSSBY_INLINE Mask<T> widened(const std::uint8_t* bytes) {
 #endif
 }
 
-/// factor·x where keep is 1, otherwise 0. No branch: whether a value is kept cannot be foreseen.
+/// factor·x if keep is 1, otherwise 0. Without a branch, because `keep` is unpredictable.
 template <class T>
 ROSSBY_INLINE Vec<T, lanes<T>> where_kept(const T* x, const std::uint8_t* keep, T factor) {
   using V = Vec<T, lanes<T>>;

@@ -8,8 +8,8 @@ namespace rossby::cpu {
 /// Functions of one instruction set over `size` contiguous values. An output may be one of the inputs.
 template <class T>
 struct ElementwiseKernels {
-  /// y = f(x). In float, tanh is within 2 units in the last place of the true value and sigmoid within 3
-  /// where it is a normal number (below −88 it is 0); in double they are the C library's.
+  /// y = f(x). In float, tanh is within 2 units in the last place of the true value, and sigmoid within 3 if
+  /// it is a normal number (below −88 it is 0). In double both use the C library.
   void (*tanh)(Index size, T* y, const T* x);
   void (*sigmoid)(Index size, T* y, const T* x);
   void (*relu)(Index size, T* y, const T* x);

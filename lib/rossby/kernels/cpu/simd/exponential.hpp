@@ -3,9 +3,9 @@
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
 // tanh and the logistic function of floats. The polynomials are weighted least squares fits on Chebyshev
-// points, reweighted by the residuals until the largest relative error stopped falling (Lawson 1961), rounded
-// to float; beside each stands that error before rounding. Nothing but IEEE operations: instruction sets
-// differ only where one fuses a multiply and an add.
+// points, reweighted by the residuals until the largest relative error stopped falling (Lawson 1961), and
+// rounded to float. Each comment gives the error before rounding. Only IEEE operations are used, so
+// instruction sets differ only if one fuses a multiply and an add.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
@@ -17,7 +17,7 @@ struct Exponential {
 
   ROSSBY_INLINE explicit Exponential(V y) {
     using Bits = Vec<unsigned, n>;
-    constexpr float shift = 12582912.0F;  // 1.5·2²³: adding it rounds to a whole number, in the low bits
+    constexpr float shift = 12582912.0F;  // 1.5·2²³: adding it rounds to an integer, in the low bits
     const V shifted = y * 1.44269504F + shift;
     const V k = shifted - shift;
     // ln 2 in two parts, the first of nine bits: its product with k is exact.

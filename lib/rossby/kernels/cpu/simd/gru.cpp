@@ -18,7 +18,7 @@ struct Spot {
 
   ROSSBY_INLINE Register<T> get(const T* from) const { return place.template get<Register<T>>(from); }
   ROSSBY_INLINE void put(T* to, Register<T> v) const { place.put(to, v); }
-  /// Into what was not read.
+  /// Writes to an array that was not read.
   ROSSBY_INLINE void put_new(T* to, Register<T> v) const {
     if constexpr (all) fetch_to_write(to + place.k);
     put(to, v);

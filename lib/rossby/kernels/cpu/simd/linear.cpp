@@ -6,9 +6,9 @@
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
-// Outputs are rounded up to a whole number of blocks, each less than twice what it holds.
+// Outputs are padded to whole blocks, to less than twice their number.
 constexpr int most_packed = 2 * narrow_weights;
-constexpr Index rows_together = 128;  // whose repeated values stay in the first-level cache
+constexpr Index rows_together = 128;  // their repeated values stay in the first-level cache
 
 /// Packed weights of some outputs.
 template <class T>
@@ -38,8 +38,8 @@ void multiply_rows(Index rows, Index in, Index out, const T* x, const T* w, Inde
     multiply(all.by, NarrowProduct<T>{x, 0, 1, in, packed, y, rows, out, start, add, out});
     return;
   }
-  // Whole registers of outputs, then what is left: each fills its lanes in its own way. They go over the same
-  // rows one after the other, a few at a time, which are written from end to end before.
+  // Whole registers of outputs first, then the rest, because each fills its lanes differently. Both go over
+  // the same few rows in turn. The rows are first written from end to end.
   const Index whole = out / lanes<T> * lanes<T>;
   T packed[most_packed];
   const Outputs<T> most = pack_outputs(in, whole, w, input_stride, output_stride, packed);

@@ -5,7 +5,7 @@
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
-/// p − x, 0 where x is NaN.
+/// p − x, or 0 if x is NaN.
 template <class T, class P, class X>
 ROSSBY_INLINE P error_lanes(P p, X x) {
   const auto target = convert<T>(x);
@@ -88,7 +88,7 @@ double squared_difference_sum(Index size, const T* a, const T* b) {
 
 enum class Give { nothing, value, sum };
 
-/// Rounded alike whatever the other side gets.
+/// The rounding does not depend on the treatment of the other side.
 template <Give how, class At, class T, class V>
 ROSSBY_INLINE void give(At place, T* to, T factor, V difference) {
   if constexpr (how == Give::value) place.put(to, factor * difference);
@@ -96,7 +96,7 @@ ROSSBY_INLINE void give(At place, T* to, T factor, V difference) {
     place.put(to, mul_add(splat<V>(factor), difference, place.template get<V>(to)));
 }
 
-/// db is read once da is written: they may be one.
+/// Read db after da is written: they may be the same.
 template <Give to_a, Give to_b, class T>
 double give_differences(Index size, T* da, T* db, const T* a, const T* b, T factor) {
   return sum_registers_at(

@@ -3,8 +3,8 @@
 #include "rossby/kernels/cpu/simd/shuffle.hpp"
 
 // Products whose inner and outer widths are those of a layer (1…64 channels), over many rows. A register of L
-// lanes holds N outputs times S neighbouring inputs: narrow layers fill it too. x comes in planes (one a
-// relation):
+// lanes holds N outputs times S neighbouring inputs, so narrow layers fill it too. x comes in planes, one per
+// relation:
 //
 //     y (m, n) = Σ_planes x_k (m, d) · A_k (d, n)        and its adjoint in A_k: A_k += x_kᵀ · y
 //
@@ -25,7 +25,7 @@ template <class T>
 ROSSBY_INLINE Lanes lanes_for(Index inner, Index outer) {
   int n = 1;
   while (n < outer && n < lanes<T>) n *= 2;
-  // Full registers, pairs of pairs, or one input at a time: each further way costs its compilation.
+  // Full registers, pairs of pairs, or one input at a time: each further variant costs compile time.
   const int full = lanes<T> / n;
   const int s = inner % full == 0 ? full : n == 2 && inner % 2 == 0 ? 2 : 1;
   return {n, s, inner / s, (outer + n - 1) / n};
@@ -51,7 +51,7 @@ ROSSBY_INLINE Index packed_size(const Lanes& by, Index planes) {
   return by.blocks * planes * by.groups * by.outputs * by.inputs;
 }
 
-/// What a product reads and writes.
+/// Operands of a product.
 template <class T>
 struct NarrowProduct {
   const T* x;  // plane k, row m, input f at x[k·x_plane + m·inner + f]
@@ -63,8 +63,8 @@ struct NarrowProduct {
   Index rows;
   Index outer;
   const T* start;      // (outer): y starts from it; null: from zero
-  bool add;            // to what y holds, instead
-  Index y_stride = 0;  // of y's rows; 0: packed
+  bool add;            // y += instead
+  Index y_stride = 0;  // between rows of y; 0: packed
 
   [[nodiscard]] ROSSBY_INLINE Index stride() const { return y_stride > 0 ? y_stride : outer; }
 };
@@ -106,7 +106,7 @@ ROSSBY_INLINE void store_rows(const NarrowProduct<T>& p, Index first, Index row,
     }
 }
 
-/// `rows` rows of a block of outputs; G groups of inputs, 0: as many as there are.
+/// `rows` rows of a block of outputs; G groups of inputs (0: known at run time).
 template <class T, int N, int S, int G, int rows>
 ROSSBY_INLINE void narrow_block(const NarrowProduct<T>& p, Index block, Index row, Index valid) {
   constexpr int L = N * S;
@@ -149,7 +149,7 @@ inline void narrow_rows(const NarrowProduct<T>& p) {
 template <class T, int N, int S>
 inline void narrow_product(const NarrowProduct<T>& p) {
   const Index groups = p.inner / S;
-  // For double, which runs of parity take, one way is enough: each costs its compilation.
+  // One variant is enough for double, which parity runs use: each costs compile time.
   if constexpr (sizeof(T) == 4 && N * S == lanes<T> && N > 1) {
     if (groups == 1) return narrow_rows<T, N, S, 1>(p);
     if (groups == 2) return narrow_rows<T, N, S, 2>(p);
@@ -182,7 +182,7 @@ inline void with_lanes(const Lanes& by, const F& f) {
 #undef ROSSBY_LANES
 }
 
-/// y = x · A as NarrowProduct says.
+/// y = x · A, as described by NarrowProduct.
 template <class T>
 inline void multiply(const Lanes& by, const NarrowProduct<T>& p) {
   with_lanes<T>(by, [&]<int N, int S>() { narrow_product<T, N, S>(p); });
@@ -203,7 +203,7 @@ struct NarrowAdjoint {
   T* sums;      // packed_size(lanes_for(outer, inner), planes)
 };
 
-/// Where a group of inputs begins: groups follow each other within a plane, then plane by plane.
+/// Start of a group of inputs: groups follow each other within a plane, then plane by plane.
 template <class T, int S>
 struct GroupCursor {
   const NarrowAdjoint<T>& p;
@@ -243,7 +243,7 @@ ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, GroupCursor<T, S>& 
 }
 
 /// Rows of z (m, inner) as the adjoint reads them: lane f·S + j is z[m][first + f]. Lanes beyond the row hold
-/// what follows it in memory, if anything: nobody reads their sums.
+/// the memory that follows, if any; their sums are never read.
 template <class T, int N, int S>
 ROSSBY_INLINE void repeat_rows(Index rows, Index inner, Index first, const T* z, T* repeated) {
   constexpr int L = N * S;

@@ -4,7 +4,7 @@
 
 namespace rossby::cpu {
 
-// Each set's functions of a table K, from the sources of this folder (ROSSBY_TABLE in vec.hpp).
+// Each instruction set's functions of a table K, from the sources of this folder (ROSSBY_TABLE in vec.hpp).
 #define ROSSBY_DECLARE_TABLES(ISA) \
   namespace ISA {                  \
   template <class K>               \
@@ -15,7 +15,7 @@ ROSSBY_DECLARE_TABLES(avx2)
 ROSSBY_DECLARE_TABLES(avx512)
 ROSSBY_DECLARE_TABLES(avx512_bf16)
 
-/// The functions that table K lists of an instruction set; doubles are always computed by the portable one.
+/// The functions of table K for an instruction set; doubles always use the portable one.
 template <template <class> class K, class T>
 const K<T>& kernels_of(Isa isa) {
 #if defined(__x86_64__)

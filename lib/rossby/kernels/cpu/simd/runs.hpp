@@ -2,12 +2,12 @@
 
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
-// Walks over contiguous values, a register at a time.
+// Loops over contiguous values, a register at a time.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
 #if defined(__AVX2__) && !defined(__AVX512VL__)
-/// Masks of the first `count` of as many lanes.
+/// Mask of the first `count` of eight lanes.
 ROSSBY_INLINE __m256i first_of_eight(Index count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -15,7 +15,7 @@ ROSSBY_INLINE __m256i first_of_eight(Index count) {
 ROSSBY_INLINE __m256i first_of_four(Index count) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
 }
-/// The same of registers half as wide.
+/// The same for registers half as wide.
 ROSSBY_INLINE __m128i first_of_four_floats(Index count) {
   return _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int>(count)), _mm_setr_epi32(0, 1, 2, 3));
 }
@@ -24,10 +24,10 @@ ROSSBY_INLINE __m128i first_of_two(Index count) {
 }
 #endif
 
-/// Whether the load below is one instruction.
+/// True if the load below is one instruction.
 inline constexpr bool masked_loads = register_bytes > 16;
 
-/// The first `count` lanes from memory, fewer than all, the others 0: memory behind them is not touched.
+/// Loads the first `count` lanes, fewer than all; the others are 0. Memory after them is not read.
 template <class V, class T>
 ROSSBY_INLINE V load_first(const T* from, Index count) {
 #if defined(__AVX512VL__)
@@ -59,9 +59,9 @@ ROSSBY_INLINE V load_first(const T* from, Index count) {
   return v;
 }
 
-/// Stores the first `count` lanes, fewer than all. By halves, not with a mask: a load soon after of what lies
-/// behind, as the next row is, would wait until such a store is in the cache, and AMD's processors take tens
-/// of cycles for those of AVX2.
+/// Stores the first `count` lanes, fewer than all. Stores halves instead of using a mask: a load soon after
+/// of the memory behind, such as the next row, would wait until a masked store is in the cache, and AMD's
+/// processors take tens of cycles for those of AVX2.
 template <class V, class T>
 ROSSBY_INLINE void store_first(T* to, V v, Index count) {
   constexpr int half = static_cast<int>(sizeof(V) / sizeof(T)) / 2;
@@ -78,7 +78,7 @@ ROSSBY_INLINE void store_first(T* to, V v, Index count) {
   }
 }
 
-/// y[k] = f(y[k], x[k]…), where f takes and returns registers; y is not read where f ignores it.
+/// y[k] = f(y[k], x[k]…), where f takes and returns registers; y is not read if f ignores it.
 template <class T, class F, class... X>
 ROSSBY_INLINE void map_registers(Index size, const F& f, T* y, const X*... x) {
   constexpr int count = lanes<T>;
@@ -113,8 +113,8 @@ struct Place {
   }
 };
 
-/// Σ f(place, x[k]…) in double: f takes registers of as many values as a register of doubles has, and returns
-/// such a register; of values behind the last one they hold 0, for which f must return 0.
+/// Σ f(place, x[k]…) in double. f takes registers with as many values as a register of doubles, and returns
+/// such a register. Values after the last are 0; f must return 0 for them.
 template <class F, class... X>
 ROSSBY_INLINE double sum_registers_at(Index size, const F& f, const X*... x) {
   constexpr int count = lanes<double>, together = 4;
@@ -130,7 +130,7 @@ ROSSBY_INLINE double sum_registers_at(Index size, const F& f, const X*... x) {
   return sum_of_lanes<double, count>((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/// Σ f(x[k]…), the same.
+/// Σ f(x[k]…), in the same way.
 template <class F, class... X>
 ROSSBY_INLINE double sum_registers(Index size, const F& f, const X*... x) {
   return sum_registers_at(

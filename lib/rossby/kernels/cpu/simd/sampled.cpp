@@ -3,8 +3,8 @@
 #include "rossby/kernels/cpu/simd/runs.hpp"
 #include "rossby/kernels/cpu/simd/transpose.hpp"
 
-// A channel's plane is one inner product with a row's effective weights, forward, and one multiple of them,
-// backward; up to eight planes at a time.
+// For each channel's plane, forward is an inner product with a row's effective weights, and backward a
+// multiple of them; up to eight planes at a time.
 
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
@@ -12,10 +12,10 @@ namespace {
 template <class T>
 using Reg = Vec<T, lanes<T>>;
 
-/// Bytes that latents are fetched ahead: steps are further apart than a processor guesses.
+/// Prefetch distance of latents in bytes: steps are too far apart for the processor to predict.
 constexpr Index ahead = 4096;
 
-/// Registers that are summed side by side, so that no addition waits for the one before.
+/// Registers summed side by side, so that no addition waits for the one before.
 constexpr int side_by_side = 4;
 
 template <class T, int d>
@@ -53,8 +53,8 @@ ROSSBY_INLINE void add_block(T* dz, Index row_stride, const T* planes, Index str
   }
 }
 
-/// block.template operator()<d>(j) for the first column j of each register, where there are blocks of d
-/// channels; returns the columns that they cover.
+/// Calls block.template operator()<d>(j) for the first column j of each register, if there are blocks of d
+/// channels. Returns the number of columns that they cover.
 template <class T, class Block>
 ROSSBY_INLINE Index each_block(Index columns, Index d, const Block& block) {
   const Index covered = columns / lanes<T> * lanes<T>;
@@ -90,8 +90,8 @@ void add_planes(Index columns, Index d, T* dz, Index row_stride, const T* planes
     for (Index f = 0; f < d; ++f) dz[j * row_stride + f] += planes[f * stride + j];
 }
 
-/// Effective weights of a register of columns, of which `count` exist; zeros behind them. The next row's come
-/// nearer meanwhile.
+/// Effective weights of a register of columns, of which `count` exist; zeros after them. Prefetches those of
+/// the next row.
 template <class T>
 ROSSBY_INLINE Reg<T> weights_at(const SampledRow<T>& r, Index j, Index count) {
   Reg<T> w;

@@ -7,9 +7,8 @@
 
 namespace rossby::cpu {
 
-/// A piece of a row of a dense W against the latents of one time step. Latents and their gradients are in
-/// planes: channel f of the piece's columns at f·stride, with zeros behind them up to whole SampledKernels::
-/// run.
+/// A piece of a row of a dense W times the latents of one time step. Latents and their gradients are in
+/// planes: channel f of the piece's columns at f·stride, padded with zeros to whole SampledKernels::run.
 template <class T>
 struct SampledRow {
   const T* weight = nullptr;              // of the piece's columns, as stored
@@ -24,14 +23,14 @@ struct SampledRow {
   const T* g = nullptr;        // (d), of backward
   T* context = nullptr;        // (d), +=, of forward
   const T* next = nullptr;     // weights and
-  const T* next_dm = nullptr;  // gradients that are read after these; null: none
+  const T* next_dm = nullptr;  // gradients to read next; null: none
 };
 
 /// Functions of one instruction set.
 template <class T>
 struct SampledKernels {
-  Index run;  // values that planes' lengths are multiples of
-  /// planes = z (columns, d), and zeros; dz += planes.
+  Index run;  // the lengths of planes are multiples of it
+  /// planes = z (columns, d), padded with zeros; dz += planes.
   void (*to_planes)(Index columns, Index d, const T* z, Index row_stride, T* planes, Index stride);
   void (*add_planes)(Index columns, Index d, T* dz, Index row_stride, const T* planes, Index stride);
   void (*forward)(const SampledRow<T>&);

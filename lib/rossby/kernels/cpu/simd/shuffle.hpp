@@ -4,7 +4,7 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// Neighbours added up: lanes 0…L/2−1 hold a₀+a₁, a₂+a₃, …; the others the same of b.
+/// Adds neighbours: lanes 0…L/2−1 hold a₀+a₁, a₂+a₃, …; the others the same of b.
 template <class T>
 ROSSBY_INLINE Vec<T, 2> add_neighbours(Vec<T, 2> a, Vec<T, 2> b) {
   return __builtin_shufflevector(a, b, 0, 2) + __builtin_shufflevector(a, b, 1, 3);
@@ -24,7 +24,7 @@ ROSSBY_INLINE Vec<T, 16> add_neighbours(Vec<T, 16> a, Vec<T, 16> b) {
          __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
 
-/// v[s] holds N sums in groups of S = L/N neighbouring lanes; returns them added up, those of v[0] first.
+/// v[s] holds N sums in groups of S = L/N neighbouring lanes; returns the totals, those of v[0] first.
 template <class T, int L, int S>
 ROSSBY_INLINE Vec<T, L> fold(Vec<T, L>* v) {
   if constexpr (S > 1)
@@ -98,7 +98,7 @@ template <int first, class V, int... I>
 ROSSBY_INLINE V every_second(V a, V b, Places<I...>) {
   return __builtin_shufflevector(a, b, (2 * I + first)...);
 }
-/// The even (first = 0) or odd values of two registers in a row.
+/// The even (first = 0) or odd values of two consecutive registers.
 template <int first, class V>
 ROSSBY_INLINE V every_second(V a, V b) {
   return every_second<first>(a, b, AllPlaces<static_cast<int>(sizeof(V) / sizeof(a[0]))>{});
@@ -106,7 +106,7 @@ ROSSBY_INLINE V every_second(V a, V b) {
 
 template <class T, int L, int S, int... I>
 ROSSBY_INLINE Vec<T, L> stretch(const T* from, Places<I...>) {
-  // A whole register first: of a part of one the compiler moves lane by lane.
+  // A whole register first: the compiler would move part of one lane by lane.
   const Vec<T, L> v = repeat<T, L, L / S>(from);
   return __builtin_shufflevector(v, v, (I / S)...);
 }

@@ -2,9 +2,9 @@
 
 #include "rossby/kernels/cpu/simd/shuffle.hpp"
 
-// Layers between one channel and D = 2…8. Rows of D values follow each other without a gap: L of them are D
-// registers, and lane l of register q belongs to row (q·L + l) / D and channel (q·L + l) % D. Where a row's
-// value goes is known when this is compiled, whatever D.
+// Layers between one channel and D = 2…8. Rows of D values are contiguous: L of them are D registers, and
+// lane l of register q belongs to row (q·L + l) / D and channel (q·L + l) % D. Places of a row's value are
+// therefore compile-time constants for every D.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
@@ -12,7 +12,7 @@ template <class T, int L, int D, int q, int... I>
 ROSSBY_INLINE Vec<T, L> spread_rows(Vec<T, L> rows, Places<I...>) {
   return __builtin_shufflevector(rows, rows, ((q * L + I) / D)...);
 }
-/// Of L rows' values: each in the lanes of register q that belong to its row.
+/// Spreads L rows' values to the lanes of register q that belong to each row.
 template <class T, int L, int D, int q>
 ROSSBY_INLINE Vec<T, L> spread_rows(Vec<T, L> rows) {
   return spread_rows<T, L, D, q>(rows, AllPlaces<L>{});
@@ -20,7 +20,7 @@ ROSSBY_INLINE Vec<T, L> spread_rows(Vec<T, L> rows) {
 
 template <class T, int L, int D, int f, int q, int... I>
 ROSSBY_INLINE Vec<T, L> take_channel(Vec<T, L> taken, Vec<T, L> next, Places<I...>) {
-  // Lanes that neither register holds yet, or any more, stay as they are.
+  // Lanes whose value is in neither register stay unchanged.
   return __builtin_shufflevector(taken, next,
                                  ((I * D + f) / L == q             ? L + (I * D + f) % L
                                   : q == 1 && (I * D + f) / L == 0 ? I * D + f
@@ -35,11 +35,11 @@ ROSSBY_INLINE Vec<T, L> channel_of(const Vec<T, L>* v) {
     return take_channel<T, L, D, f, q>(channel_of<T, L, D, f, q - 1>(v), v[q], AllPlaces<L>{});
 }
 
-/// Whether rows of D values are whole groups of lanes.
+/// True if rows of D values are whole groups of lanes.
 template <class T, int D>
 inline constexpr bool folds = (D & (D - 1)) == 0 && lanes<T> % D == 0;
 
-/// Channels' weights in the lanes of D registers of rows, which are alike where rows are whole groups of
+/// Channels' weights in the lanes of D registers of rows; the registers are equal if rows are whole groups of
 /// lanes.
 template <class T, int D>
 ROSSBY_INLINE void spread_weights(const T* w, Index stride, Vec<T, lanes<T>>* weights) {
@@ -48,7 +48,7 @@ ROSSBY_INLINE void spread_weights(const T* w, Index stride, Vec<T, lanes<T>>* we
   for (int q = unlike; q < D; ++q) weights[q] = weights[0];
 }
 
-// What L rows take part in; F counts channels or registers, as many as there are of either.
+// Products of L rows; F counts channels or registers, of which there are equally many.
 
 template <class T, int D, int... F>
 ROSSBY_INLINE Vec<T, lanes<T>> to_one_block(const T* x, const Vec<T, lanes<T>>* w, Vec<T, lanes<T>> sum,
@@ -56,7 +56,7 @@ ROSSBY_INLINE Vec<T, lanes<T>> to_one_block(const T* x, const Vec<T, lanes<T>>* 
   constexpr int L = lanes<T>;
   using V = Vec<T, L>;
   if constexpr (folds<T, D>) {
-    // Neighbours are added up: 2 (D − 1) permutations, where channels by themselves take D (D − 1).
+    // Neighbours are added: 2 (D − 1) permutations instead of the D (D − 1) of separate channels.
     V products[D] = {load<V>(x + F * L) * w[F]...};
     return sum + fold<T, L, D>(products);
   } else {
@@ -85,7 +85,7 @@ ROSSBY_INLINE void outer_of_one_block(const T* x, const T* y, Vec<T, lanes<T>>* 
   ((sums[F] += spread_rows<T, L, D, F>(values) * load<V>(y + F * L)), ...);
 }
 
-/// y (rows) = x (rows, D) · w, from `start` (null: zero), or += that with `add`.
+/// y (rows) = x (rows, D) · w, from `start` (null: zero), or += the same with `add`.
 template <class T, int D>
 void to_one(Index rows, const T* x, const T* w, Index stride, const T* start, T* y, bool add) {
   constexpr int L = lanes<T>;
@@ -107,7 +107,7 @@ void to_one(Index rows, const T* x, const T* w, Index stride, const T* start, T*
   for (int q = 0; q < left; ++q) y[row + q] = sums[q] + (add ? y[row + q] : from[0]);
 }
 
-/// y (rows, D) = x (rows) · w, or += that with `add`.
+/// y (rows, D) = x (rows) · w, or += the same with `add`.
 template <class T, int D>
 void from_one(Index rows, const T* x, const T* w, Index stride, T* y, bool add) {
   constexpr int L = lanes<T>;
@@ -142,7 +142,7 @@ void outer_of_one(Index rows, const T* x, const T* y, T* dw, Index stride) {
   for (int f = 0; f < D; ++f) dw[f * stride] += total[f];
 }
 
-/// f.operator()<D>() where `width` is such a D; false where it is none.
+/// Calls f.operator()<D>() if `width` is such a D; otherwise returns false.
 template <class F>
 ROSSBY_INLINE bool with_single(Index width, const F& f) {
   switch (width) {

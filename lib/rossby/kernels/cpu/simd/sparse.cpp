@@ -11,16 +11,16 @@
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
-// Bytes of the planes of a tile: they stay in the first-level cache next to what is read and written.
+// Bytes of a tile's planes: they stay in the first-level cache next to the data read and written.
 constexpr Index tile_bytes = 16384;
 
-/// One channel in and out: no planes, one factor a relation.
+/// One channel in and out: no planes, one factor per relation.
 template <class T>
 bool one_channel(const SparseLayer<T>& layer) {
   return layer.d == 1 && layer.w == 1;
 }
 
-/// Entries go through their weights one by one: about one a list, and columns that fill registers.
+/// Entries go through their weights one by one: about one entry per list, and columns that fill registers.
 template <class T>
 bool direct(const SparseLayer<T>& layer) {
   return layer.cols >= 8 && layer.cols % columns_together == 0 &&
@@ -32,7 +32,7 @@ bool side_by_side(const SparseLayer<T>& layer) {
   return columns_side_by_side(layer, direct(layer));
 }
 
-/// How a layer is cut, and where its arrays lie in the shared and the group's memory.
+/// Tiles of a layer, and places of its arrays in the shared and the group's memory.
 template <class T>
 struct Plan {
   Index planes, width_in, width_out;
@@ -59,9 +59,9 @@ struct Plan {
     y_size = layer.relations * tile * width_out;
     repeated_size = tile * layer.cols * backward.outputs * backward.inputs;
   }
-  // Shared: packed weights of the three products.
+  // Shared memory: packed weights of the three products.
   [[nodiscard]] Index shared() const { return forward_size + backward_size + products_size; }
-  // A group: sums of dA, of the bias (a row's width of them); planes, y, repeated rows of z.
+  // A group's memory: sums of dA and of the bias (one row's width); planes, y, repeated rows of z.
   [[nodiscard]] Index sums() const { return backward_size + width_out; }
   [[nodiscard]] Index group() const { return sums() + u_size + y_size + repeated_size; }
 };
@@ -82,7 +82,7 @@ Index group_size(const SparseLayer<T>& layer) {
   return Plan<T>(layer).group();
 }
 
-/// Packs all planes' weights, the identity's first, as the three products read them.
+/// Packs all planes' weights, the identity's first, in the layout of the three products.
 template <class T>
 void prepare(const SparseLayer<T>& layer, T* shared) {
   if (one_channel(layer)) return;
@@ -90,7 +90,7 @@ void prepare(const SparseLayer<T>& layer, T* shared) {
     if (side_by_side(layer)) return SideBySide<T>(layer).prepare(layer, shared);
   const Plan<T> plan(layer);
   const Index d = layer.d, w = layer.w;
-  // A plane at a time into place: planes of one block of outputs follow each other.
+  // Packs one plane into place: planes of one block of outputs follow each other.
   const auto pack = [&](const Lanes& by, Index outer, Index in_stride_self, Index out_stride_self,
                         Index in_stride, Index out_stride, Index planes_self, T* to) {
     const Index piece = by.groups * by.outputs * by.inputs;
@@ -186,7 +186,7 @@ void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* sh
                              (c < rows.owned_rows ? rows.owned : ghost) + c * width};
         });
       }
-    // Rows of a tile are written in place where they follow each other, else through `out`.
+    // Rows of a tile are written in place if they are contiguous, else through `out`.
     const LocalColumn first = rows.rows[begin];
     const bool together = rows.rows[begin + count - 1] - first == count - 1;
     T* h = rows.h + Index{first} * plan.width_out;

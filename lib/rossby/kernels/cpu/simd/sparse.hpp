@@ -5,7 +5,7 @@
 
 namespace rossby::cpu {
 
-/// One term of sparse relations in a layer, as plain pointers. Plane 0 is the identity where `self` is there.
+/// One term of sparse relations in a layer, as plain pointers. With `self`, plane 0 is the identity.
 template <class T>
 struct SparseLayer {
   const LocalEntry* ptr;
@@ -32,7 +32,8 @@ struct SparseLayer {
   [[nodiscard]] Index planes() const { return relations + (self ? 1 : 0); }
 };
 
-/// Rows of a forward sweep: h[rows[q]] = bias + z A_0ᵀ + Σ_k (W_k z) A_kᵀ with self, else +=.
+/// Rows of a forward sweep. With self: h[rows[q]] = bias + z A_0ᵀ + Σ_k (W_k z) A_kᵀ, otherwise += the sum
+/// over k.
 template <class T>
 struct SparseRows {
   const LocalColumn* rows;
@@ -43,8 +44,8 @@ struct SparseRows {
   T* h;
 };
 
-/// Columns of a backward sweep: relation columns first + begin … first + begin + count − 1, z and dz at row
-/// `begin` and on. dz, dm may be null.
+/// Columns of a backward sweep: relation columns first + begin … first + begin + count − 1, z and dz from row
+/// `begin` on. dz, dm may be null.
 template <class T>
 struct SparseColumns {
   Index first;
@@ -58,14 +59,14 @@ struct SparseColumns {
 
 template <class T>
 struct SparseKernels {
-  /// Values of memory that all groups of one call share, and that each group has for itself.
+  /// Values of memory shared by all groups of one call, and values that each group has for itself.
   Index (*shared_size)(const SparseLayer<T>&);
   Index (*group_size)(const SparseLayer<T>&);
-  /// Fills the shared memory: packed weights.
+  /// Fills the shared memory with packed weights.
   void (*prepare)(const SparseLayer<T>&, T* shared);
   void (*forward)(const SparseLayer<T>&, const SparseRows<T>&, const T* shared, T* group);
-  /// Makes the group's partial sums of dA, dA_0 and dbias zero; `backward` adds to them, `collect` adds them
-  /// to da (w, relations·d), dself (w, d) and dbias (w), each of which may be null.
+  /// Clears the group's partial sums of dA, dA_0 and dbias; `backward` adds to them. `collect` adds them to
+  /// da (w, relations·d), dself (w, d) and dbias (w), each of which may be null.
   void (*clear)(const SparseLayer<T>&, T* group);
   void (*backward)(const SparseLayer<T>&, const SparseColumns<T>&, const T* shared, T* group);
   void (*collect)(const SparseLayer<T>&, const T* group, T* da, Index da_stride, T* dself, Index dself_stride,

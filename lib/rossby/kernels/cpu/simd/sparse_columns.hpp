@@ -5,18 +5,18 @@
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 #include "rossby/kernels/cpu/simd/sparse_weight.hpp"
 
-// Sparse relations of layers with a few channels: a register holds several columns of a row, whole. Entries
-// of a list are added up there, and what they come to goes through its relation's weights input by input: a
-// permutation puts the input of each column under all outputs of that column. Nothing in between touches
-// memory, and any number of columns fills all registers but the last.
+// Sparse relations of layers with a few channels: a register holds several whole columns of a row. Entries of
+// a list are added in registers. The sum then goes through its relation's weights input by input: a
+// permutation puts the input of each column under all outputs of that column. No step in between uses memory,
+// and any number of columns fills all registers but the last.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// How columns of `in` values, which become columns of `out`, lie in registers.
+/// Layout in registers of columns of `in` values, which become columns of `out` values.
 struct ColumnStrips {
-  Index together;           // columns of a register
+  Index together;           // columns per register
   Index in, out;            // values of a strip: together · channels
-  Index strips;             // of a row
+  Index strips;             // per row
   Index last_in, last_out;  // values of the last strip
 
   ColumnStrips(Index cols, Index d, Index w, Index lanes_of_register) {
@@ -45,7 +45,7 @@ ROSSBY_INLINE void store_some(SomeLanes some, float* to, Vec<float, 16> v) {
   else
     store_first(to, v, __builtin_popcount(some));
 }
-/// Lane l of v goes where `from` has an l, as bits of a whole number.
+/// Moves lanes of v to the places where `from` has their number as an integer's bits.
 ROSSBY_INLINE Vec<float, 16> permute(Vec<float, 16> v, Vec<float, 16> from) {
   return (Vec<float, 16>)_mm512_permutexvar_ps((__m512i)from, (__m512)v);
 }
@@ -69,16 +69,15 @@ ROSSBY_INLINE Vec<float, 8> permute(Vec<float, 8> v, Vec<float, 8> from) {
 }
 #endif
 
-/// Channels of which a register holds two columns.
+/// The most channels of which a register holds two columns.
 inline constexpr int most_channels = lanes<float> / 2;
 
-/// Whether lanes of T are put where they are wanted by one instruction; doubles, which runs of parity take,
-/// are not worth the compilation.
+/// True if one instruction permutes lanes of T. Doubles, used by parity runs, are not worth the compile time.
 template <class T>
 inline constexpr bool permutes = sizeof(T) == 4 && register_bytes > 16;
 
-/// Where that is the quickest way: not where two columns fill a register and entries can go through their
-/// weights one by one (sparse_direct.hpp), nor with one column of more than four channels.
+/// True if this way is the fastest. It is not if two columns fill a register and entries can go through their
+/// weights one by one (sparse_direct.hpp), or with one column of more than four channels.
 template <class T>
 ROSSBY_INLINE bool columns_side_by_side(const SparseLayer<T>& layer, bool direct) {
   const Index most = layer.d > layer.w ? layer.d : layer.w;
@@ -89,8 +88,8 @@ ROSSBY_INLINE bool columns_side_by_side(const SparseLayer<T>& layer, bool direct
 
 #if defined(__AVX2__)
 
-/// The shared memory: where inputs and outputs of a column are taken from, the bias under each output, and of
-/// each plane the weights of an input under the outputs, of an output under the inputs.
+/// Shared memory: the source lanes of a column's inputs and outputs, the bias under each output, and for each
+/// plane the weights of an input under the outputs and of an output under the inputs.
 template <class T>
 struct SideBySide {
   static constexpr Index L = lanes<T>;
@@ -105,7 +104,7 @@ struct SideBySide {
   [[nodiscard]] ROSSBY_INLINE Index forward() const { return bias() + L; }
   [[nodiscard]] ROSSBY_INLINE Index backward() const { return forward() + planes * d * L; }
   [[nodiscard]] Index shared() const { return backward() + planes * w * L; }
-  /// A group: sums of each plane's gradient, output by output; then of the bias.
+  /// A group's memory: sums of each plane's gradient, output by output; then of the bias.
   [[nodiscard]] ROSSBY_INLINE Index bias_sums() const { return planes * w * L; }
   [[nodiscard]] Index group() const { return bias_sums() + L; }
 
@@ -147,13 +146,13 @@ struct SideBySide {
   }
 };
 
-/// R strips of a row: what lies in them, and which lanes of the last one there are.
+/// R strips of a row: their values, and the valid lanes of the last one.
 template <class T, int R>
 struct Strips {
   using V = Vec<T, lanes<T>>;
   SomeLanes all, last;
   Index apart;
-  bool all_whole, last_whole;  // registers, which are loaded faster than some of their lanes
+  bool all_whole, last_whole;  // whole registers load faster than some of their lanes
 
   /// Strips of `count` values, the last of `last_count`.
   ROSSBY_INLINE Strips(Index count, Index last_count)
@@ -171,7 +170,7 @@ struct Strips {
   ROSSBY_INLINE void store(T* to, V v, int r) const { store_some(r + 1 < R ? all : last, to + r * apart, v); }
 };
 
-/// Sums of R strips, of even and of odd terms: a sum waits for the one before it.
+/// Sums of R strips, separately for even and odd terms, because a sum waits for the one before it.
 template <class T, int R>
 struct StripSums {
   using V = Vec<T, lanes<T>>;
@@ -189,7 +188,7 @@ struct StripSums {
   }
 };
 
-/// f(q) for q < count, of which D are known; 0: none.
+/// Calls f(q) for q < count; D is the count if it is known at compile time, else 0.
 template <int D, class F>
 ROSSBY_INLINE void each_channel(Index count, const F& f) {
   if constexpr (D > 0) {
@@ -200,7 +199,7 @@ ROSSBY_INLINE void each_channel(Index count, const F& f) {
   }
 }
 
-/// Where the lanes of each channel are taken from: in registers, where D are known.
+/// Source lanes of each channel; in registers if D is known.
 template <int D, class T>
 struct LanePlaces {
   using V = Vec<T, lanes<T>>;
@@ -280,10 +279,10 @@ inline void forward_strips(const SideBySide<T> plan, const SparseLayer<T> layer,
   }
 }
 
-/// Strips of a row together: as many as leave registers for what goes through them.
+/// Strips of a row taken together, limited by the registers that the computation needs.
 inline constexpr int strips_together = register_bytes == 64 ? 4 : 2;
 
-/// f<R>(first strip) over all strips.
+/// Calls f<R>(first strip) over all strips.
 template <class F>
 ROSSBY_INLINE void each_strips(Index strips, const F& f) {
   Index strip = 0;
@@ -293,7 +292,7 @@ ROSSBY_INLINE void each_strips(Index strips, const F& f) {
   if (strip < strips) f.template operator()<1>(strip);
 }
 
-/// f<D>() of as many channels in as out, where that is known; else D is 0.
+/// Calls f<D>() with D = channels if in and out are equal and D is a compiled case; else D is 0.
 template <class F>
 ROSSBY_INLINE void with_channels(Index d, Index w, const F& f) {
   if (d == 2 && w == 2) return f.template operator()<2>();
@@ -307,8 +306,8 @@ ROSSBY_INLINE void with_channels(Index d, Index w, const F& f) {
   f.template operator()<0>();
 }
 
-/// Rows of which all strips are done before those behind them, so that memory is read from one end to the
-/// other: a few, or all where a row's strips are done together.
+/// Rows whose strips are all done before the next rows, so that memory is read from one end to the other: a
+/// few rows, or all if one step takes all strips of a row.
 template <class T>
 ROSSBY_INLINE Index rows_a_block(const SideBySide<T>& plan, const SparseLayer<T>& layer, Index rows) {
   constexpr Index block_bytes = 2048;

@@ -4,20 +4,19 @@
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 #include "rossby/kernels/cpu/simd/sparse_weight.hpp"
 
-// Sparse relations with about one entry a list (the directions of a grid) and eight columns or more: each
-// entry's row goes through its relation's weights where it lies, without a copy. Several entries a list are
-// better added up first (sparse.cpp).
+// Sparse relations with about one entry per list (the directions of a grid) and eight columns or more. Each
+// entry's row goes through its relation's weights in place, without a copy. With several entries per list,
+// adding them first is faster (sparse.cpp).
 
 namespace rossby::cpu::ROSSBY_ISA {
 
 /// Columns that go through a relation's weights together.
 inline constexpr int columns_together = register_bytes == 64 ? 8 : 4;
 
-/// Calls f<N, S, G>() where N·S lanes fill a register and `inner` is G groups of S; false where there is
-/// none.
+/// Calls f<N, S, G>() if N·S lanes fill a register and `inner` is G groups of S; otherwise returns false.
 template <class T, class F>
 inline bool with_full_lanes(const Lanes& by, const F& f) {
-// Floats of up to eight inputs: wider layers are worth adding up first, doubles are for parity, not for
+// Floats of up to eight inputs: wider layers are faster when added first, and doubles serve parity, not
 // speed.
 #define ROSSBY_FULL(N, G)                                                                   \
   if constexpr (sizeof(T) == 4 && lanes<T> % N == 0 && G * (lanes<T> / N) <= 8)             \
@@ -85,8 +84,8 @@ inline void forward_direct(const SparseLayer<T>& layer, const SparseRows<T>& row
   }
 }
 
-/// One list entry of a column: dz's sums, and P = Σ_b δᵀz, of which the gradients of the entry's weight and
-/// of its relation's A are made.
+/// One list entry of a column: dz's sums, and P = Σ_b δᵀz, from which the gradients of the entry's weight and
+/// of its relation's A follow.
 template <class T, int N, int S, int G>
 ROSSBY_INLINE T entry_backward(const T* delta, T weight, const T* packed, const T* repeated,
                                Vec<T, N * S>* acc, T* sums) {
@@ -117,7 +116,7 @@ ROSSBY_INLINE T entry_backward(const T* delta, T weight, const T* packed, const 
   return sum_of_lanes<T, L>(dot);
 }
 
-/// `packed` as the product δ → dz reads it, `sums` alike; `repeated` is scratch for cols · L values.
+/// `packed` and `sums` have the layout of the product δ → dz; `repeated` is scratch for cols · L values.
 template <int N, int S, int G, class T>
 inline void backward_direct(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* packed,
                             T* sums, T* bias, T* repeated) {

@@ -5,8 +5,8 @@
 #include "rossby/kernels/cpu/simd/sparse_weight.hpp"
 #include "rossby/kernels/cpu/simd/strip.hpp"
 
-// Sparse relations of layers with one channel in and out (d = w = 1): a relation is one factor, so that an
-// entry is one multiply-add over the columns B, and its gradient one inner product over them.
+// Sparse relations of layers with one channel in and out (d = w = 1). A relation is one factor, so an entry
+// is one multiply-add over the columns B, and its gradient one inner product over them.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
@@ -21,7 +21,7 @@ ROSSBY_INLINE T inner_product(Index width, const T* x, const T* y) {
   return sum_of_lanes<T, lanes<T>>(sum);
 }
 
-/// A strip of the columns, from b on, of one row.
+/// A strip of the columns of one row, from column b on.
 template <int registers, class Last, class T>
 ROSSBY_INLINE void forward_row(const Last& part, const SparseLayer<T>& layer, const SparseRows<T>& rows,
                                const T* ghost, Index i, Index b) {
@@ -55,7 +55,7 @@ ROSSBY_INLINE void forward_one(const SparseLayer<T>& layer, const SparseRows<T>&
 template <class T, int registers, class Last>
 struct EightProducts {
   static constexpr bool wide = registers > 0;
-  // What is behind whole registers is added to them where it is as wide.
+  // The part after whole registers is added to them if it is as wide.
   static constexpr bool narrow =
       Last::counts && (!wide || sizeof(typename Last::V) != sizeof(Vec<T, lanes<T>>));
   Vec<T, lanes<T>> whole[wide ? 8 : 1];
@@ -85,7 +85,7 @@ struct EightProducts {
   }
 };
 
-/// A strip of the columns, from b on, of relation column j: dz, and the products that dA and dM are made of.
+/// A strip of the columns, from b on, of relation column j: dz, and the products from which dA and dM follow.
 template <int registers, class Last, class T>
 ROSSBY_INLINE void backward_column(const Last& part, const SparseLayer<T>& layer,
                                    const SparseColumns<T>& columns, Index row, Index b, T* da) {
@@ -134,7 +134,7 @@ ROSSBY_INLINE void backward_column(const Last& part, const SparseLayer<T>& layer
   if (columns.dz) sum.finish(part, columns.dz + row * B + b);
 }
 
-/// `da` holds relations + 2 sums: of every relation, the identity, the bias.
+/// `da` holds relations + 2 sums: of every relation, the identity and the bias.
 template <class T>
 ROSSBY_INLINE void backward_one(const SparseLayer<T>& layer, const SparseColumns<T>& columns, T* da) {
   const auto strip = [&]<int registers, class Last>(const Last& part, Index b) {

@@ -4,8 +4,8 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-// As kernels/clamp.hpp has them, in a namespace of their own. In vectors of which one lane counts: learned
-// weights lie on both sides of the clamp's ends, and a branch on them is often mispredicted.
+// The functions of kernels/clamp.hpp in a namespace of their own. They use vectors of which one lane counts:
+// learned weights lie on both sides of the clamp's ends, and a branch on them is often mispredicted.
 
 template <class T>
 ROSSBY_INLINE T effective_weight(T value, bool clamped) {
@@ -13,7 +13,7 @@ ROSSBY_INLINE T effective_weight(T value, bool clamped) {
   return clamped ? clamp01(V{value})[0] : value;  // NaN stays NaN
 }
 
-/// The gradient where the weight learns, else 0.
+/// The gradient if the weight learns, else 0.
 template <class T>
 ROSSBY_INLINE T learned_gradient(T value, bool clamped, T gradient) {
   using V = Vec<T, 16 / static_cast<int>(sizeof(T))>;

@@ -35,7 +35,7 @@ ROSSBY_INLINE void gather_runs(const Last& part, const ListedRows<T>& rows, T al
 template <bool ghosts, class T>
 void gather_from(Index cols, Index channels, T* y, Index y_stride, const ListedRows<T>& rows, T alpha,
                  const T* base, Index base_stride, T share) {
-  // About eight sums at once, in as many columns as that takes: each waits for the one before it of its own.
+  // About eight sums at once, over as many columns as that takes: each sum waits for its previous addition.
   each_strip<T, 8>(channels, [&]<int registers, class Last>(const Last& part, Index c) {
     constexpr int sums = registers + (Last::counts ? 1 : 0);
     Index b = 0;

@@ -5,8 +5,7 @@
 
 namespace rossby::cpu {
 
-/// Rows of an array as a sum reads them: row i begins at x + i·row_stride, its column b col_stride further on
-/// each.
+/// Rows of an array: row i begins at x + i·row_stride, and its column b is b·col_stride further on.
 template <class T>
 struct RowArray {
   const T* x = nullptr;
@@ -14,8 +13,8 @@ struct RowArray {
   Index col_stride = 0;
 };
 
-/// Rows listed with their weights: row[q] of `owned` where it is below owned_rows, row[q] - owned_rows of
-/// `ghost` else; its weight is weight[q], or weight[entry[q]] where there are entries.
+/// Listed rows with weights: row[q] of `owned` if it is below owned_rows, else row[q] - owned_rows of
+/// `ghost`. Its weight is weight[q], or weight[entry[q]] if there are entries.
 template <class T>
 struct ListedRows {
   RowArray<T> owned;
@@ -31,7 +30,7 @@ struct ListedRows {
 template <class T>
 struct SpmmKernels {
   /// y[b, c] = Σ_q alpha·weight_q·row_q[b, c] + share·base[b, c] for `cols` columns of `channels` values;
-  /// base may be null, and may be y. Rows are added in order, the base first.
+  /// base may be null, and may be y. Rows are added in order, after the base.
   void (*gather)(Index cols, Index channels, T* y, Index y_stride, const ListedRows<T>& rows, T alpha,
                  const T* base, Index base_stride, T share);
 };

@@ -2,18 +2,18 @@
 
 #include "rossby/kernels/cpu/simd/runs.hpp"
 
-// Weighted sums of rows in strips of registers, which hold them over all terms: a value is written once.
+// Weighted sums of rows in strips of registers that hold them over all terms: a value is written once.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-// What is left of a row behind its whole registers.
+// The rest of a row after its whole registers.
 
 struct NoPart {
   struct V {};
   static constexpr bool counts = false;
 };
 
-/// So many values.
+/// A known number n of values.
 template <class T, int n>
 struct ShortPart {
   using V = Vec<T, n>;
@@ -32,7 +32,7 @@ struct FirstPart {
   ROSSBY_INLINE void store(T* to, V v) const { store_first(to, v, count); }
 };
 
-/// Some channels of a row: `registers` whole registers, and what `Last` takes of one.
+/// Some channels of a row: `registers` whole registers, and the part of one that `Last` takes.
 template <class T, int registers, class Last>
 struct Strip {
   using V = Vec<T, lanes<T>>;
@@ -82,7 +82,7 @@ ROSSBY_INLINE void each_strip(Index channels, const F& f) {
   if (rest == 0) {
     if (whole > 0) some_whole(whole, NoPart{});
   } else if (rest == L / 2) {
-    // Crosses fewer lines than a load with a mask; so do halves of a register below.
+    // Crosses fewer cache lines than a masked load; the same holds for halves of a register below.
     some_whole(whole, ShortPart<T, L / 2>{});
   } else if constexpr (masked_loads) {
     if (whole == 0 && rest == L / 4)

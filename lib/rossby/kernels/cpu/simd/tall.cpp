@@ -2,9 +2,9 @@
 
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
-// b is packed once into panels of as many columns as a few registers hold; all of it, or as much as lies well
-// in the second-level cache. A few rows of a at a time, read in place and kept in the first-level cache, meet
-// all panels: each value is spread over a register and serves a whole panel. Twelve rows (AVX-512) by two
+// b is packed once into panels as wide as a few registers: all of it, or as much as fits well in the
+// second-level cache. A few rows of a at a time, read in place and kept in the first-level cache, meet all
+// panels: each value is broadcast to a register and serves a whole panel. Twelve rows (AVX-512) by two
 // registers keep both multipliers busy: 24 sums in registers, 14 loads for 24 multiply-adds.
 
 namespace rossby::cpu::ROSSBY_ISA {
@@ -13,13 +13,13 @@ namespace {
 inline constexpr int panel_vectors = 2;
 inline constexpr int tile_rows = register_bytes == 64 ? 12 : register_bytes == 32 ? 6 : 4;
 inline constexpr Index packed_bytes = 256 * 1024;
-inline constexpr Index most_apart = 512;   // depth to which rows of a are copied, where they are not packed
-inline constexpr Index least_depth = 128;  // of a panel, where b is not packed as a whole
+inline constexpr Index most_apart = 512;   // depth up to which rows of a that are not packed are copied
+inline constexpr Index least_depth = 128;  // of a panel, if b is not packed as a whole
 
 template <class T>
 inline constexpr int panel_columns = panel_vectors* lanes<T>;
 
-/// packed (depth, panel columns) = rows [0, depth) of `columns` columns of b, zeros behind them.
+/// packed (depth, panel columns) = rows [0, depth) of `columns` columns of b, zeros after them.
 template <class T>
 ROSSBY_INLINE void pack_panel(Index depth, Index columns, Strided<T> b, T* packed) {
   constexpr Index width = panel_columns<T>;
@@ -58,7 +58,7 @@ ROSSBY_INLINE void tile(Index depth, Strided<T> a, const T* panel, T* c, Index s
     for (int v = 0; v < panel_vectors; ++v) store(c + r * stride + v * lanes<T>, sum[r][v]);
 }
 
-/// The same where c has fewer columns than the panel.
+/// The same if c has fewer columns than the panel.
 template <class T, int rows>
 void narrow_tile(Index depth, Strided<T> a, const T* panel, T* c, Index stride, Index columns, bool add) {
   constexpr Index width = panel_columns<T>;
@@ -70,7 +70,7 @@ void narrow_tile(Index depth, Strided<T> a, const T* panel, T* c, Index stride, 
     for (Index j = 0; j < columns; ++j) c[r * stride + j] = part[r * width + j];
 }
 
-/// Asks for part `part` of `parts` of rows of a that come next.
+/// Prefetches part `part` of `parts` of the next rows of a.
 template <class T, int rows>
 ROSSBY_INLINE void ask_for(Index depth, Strided<T> a, Index part, Index parts) {
   constexpr Index line = 64 / static_cast<Index>(sizeof(T));
@@ -84,7 +84,7 @@ ROSSBY_INLINE void ask_for(Index depth, Strided<T> a, Index part, Index parts) {
     for (Index p = first; p < last; p += line) __builtin_prefetch(a.data + r * a.row_stride + p);
 }
 
-/// Rows of a whose values lie far apart, side by side: (depth, rows).
+/// Packs rows of a whose values lie far apart: (depth, rows).
 template <class T, int rows>
 ROSSBY_INLINE Strided<T> pack_rows(Index depth, Strided<T> a, T* packed) {
   if (a.row_stride == 1)
@@ -96,7 +96,7 @@ ROSSBY_INLINE Strided<T> pack_rows(Index depth, Strided<T> a, T* packed) {
   return {packed, 1, rows};
 }
 
-/// `rows` rows of c at a time, from `first` on, while there are so many; returns the first that is left.
+/// Computes `rows` rows of c at a time, from `first` on; returns the first row left.
 template <class T, int rows>
 Index tiles(Index first, Index m, Index n, Index depth, Strided<T> a, const T* packed, T* c, Index stride,
             bool add) {
@@ -132,7 +132,7 @@ void multiply(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index
     const Index panels = (columns + width - 1) / width;
     Index deepest = most / (panels * width);
     if (a.col_stride != 1 && deepest > most_apart) deepest = most_apart;
-    if (k > deepest) deepest = (k + (k - 1) / deepest) / ((k - 1) / deepest + 1);  // of equal depth
+    if (k > deepest) deepest = (k + (k - 1) / deepest) / ((k - 1) / deepest + 1);  // equal depths
     for (Index p = 0; p < k; p += deepest) {
       const Index depth = k - p < deepest ? k - p : deepest;
       for (Index q = 0; q < panels; ++q) {

@@ -13,12 +13,12 @@ struct Strided {
   Index col_stride = 1;
 };
 
-/// Functions of one instruction set: products of tall matrices with small ones, for shapes where a BLAS
-/// spends a good part of its time on packing the tall operand and on zeroing the result.
+/// Functions of one instruction set: products of tall matrices with small ones, for shapes for which a BLAS
+/// spends much of its time on packing the tall operand and zeroing the result.
 template <class T>
 struct TallKernels {
-  /// c (m, n) = a (m, k)·b (k, n), or c += that with `add`; rows of c packed, `stride` apart. Every entry is
-  /// summed in the order of k, whatever m.
+  /// c (m, n) = a (m, k)·b (k, n), or c += the same with `add`; rows of c packed, `stride` apart. Every entry
+  /// is summed in the order of k, whatever m.
   void (*multiply)(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index stride, bool add);
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// Vector registers for the sources of this folder, which are compiled once for each instruction set
-// (ROSSBY_ISA names it: portable, avx2, avx512). Everything lies in a namespace of that name and nothing of
-// the standard library with code is included: an inline function that two sets share would be linked once,
-// with the instructions of either.
+// Vector registers for the sources of this folder, which are compiled once per instruction set (ROSSBY_ISA
+// names it: portable, avx2, avx512). Everything lies in a namespace of that name, and no standard header with
+// code is included: the linker would keep one copy of an inline function that two sets share, with the
+// instructions of either.
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -63,8 +63,8 @@ ROSSBY_INLINE V load(const T* from) {
   return v;
 }
 
-/// The same in a register that is read again and again: left to itself the compiler makes the load part of
-/// each instruction that reads it, and loads are what such a loop runs out of.
+/// The same, kept in a register because it is read again and again. Otherwise the compiler folds the load
+/// into each instruction, and loads are the bottleneck of such a loop.
 template <class V>
 ROSSBY_INLINE V held(V v) {
 #if defined(__AVX512F__)  // with fewer registers it would spill
@@ -73,32 +73,31 @@ ROSSBY_INLINE V held(V v) {
   return v;
 }
 
-/// Asks for the line of `from` long before it is read: into the second-level cache. The first-level one has
-/// some two dozen lines on their way at most, and when it is asked for more, nothing else is loaded either:
-/// computing then waits for memory instead of hiding it.
+/// Prefetches the line at `from` into the second-level cache. The first level has at most some two dozen
+/// lines in flight. Beyond that, nothing else is loaded either, and computation waits for memory instead of
+/// hiding it.
 ROSSBY_INLINE void fetch_ahead(const void* from) {
   __builtin_prefetch(from, 0, 2);
 }
 
-/// The same of memory that is about to be written and was not read: stores alone ask for as few lines at a
-/// time.
+/// Prefetches memory that will be written and was not read: stores alone request few lines at a time.
 ROSSBY_INLINE void fetch_to_write(const void* to) {
   constexpr int ahead = 1024;  // bytes
   __builtin_prefetch(static_cast<const char*>(to) + ahead, 1, 2);
 }
 
-/// V where only a T's alignment is known.
+/// V with only the alignment of T.
 template <class V, class T>
 struct InMemory {
   typedef V type __attribute__((aligned(sizeof(T))));
 };
-/// Whether V is several of T.
+/// True if V holds several values of T.
 template <class V, class T>
 inline constexpr bool several = sizeof(V) > sizeof(T) && __is_same(__typeof__(V{}[0] + T{}), T) &&
                                 __is_same(__typeof__(V{}[0] + V{}[0]), T);
 
-/// As values of T, where they are: the compiler then knows that pointers and sizes stay as they are, and need
-/// not be read again.
+/// Reads or writes V as values of T, if it holds several: the compiler then knows that pointers and sizes do
+/// not change and need not be reloaded.
 template <class V, class T>
 ROSSBY_INLINE void store(T* to, V v) {
   if constexpr (several<V, T>)
@@ -134,8 +133,8 @@ ROSSBY_INLINE V clamp01(V v) {
   return v > one ? one : v;
 }
 
-/// a·b + c, rounded once where the set has the instruction. Written out where two places must agree to the
-/// bit: which of several products the compiler fuses into an addition is its own choice each time.
+/// a·b + c, rounded once if the set has the instruction. Written explicitly if two places must be bit-equal:
+/// otherwise the compiler chooses each time which product it fuses into an addition.
 template <class V>
 ROSSBY_INLINE V mul_add(V a, V b, V c) {
 #if defined(__AVX512F__)
