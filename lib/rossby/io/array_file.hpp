@@ -17,8 +17,8 @@ struct NetcdfDimension {
   Index length = 0;
 };
 
-/// text stands for all that is no number, other_integer for a file's further integers; written they are a
-/// string and 64 bits.
+/// `text` stands for everything that is no number, and `other_integer` for a file's further integer types.
+/// When written, they become strings and 64-bit integers.
 enum class NetcdfType { int8, int32, float32, float64, other_integer, text };
 
 /// A variable of a file of arrays: its dimensions slowest first.
@@ -28,20 +28,19 @@ struct NetcdfVariable {
   NetcdfType type = NetcdfType::text;
   std::vector<NetcdfDimension> dimensions;
 
-  [[nodiscard]] Index size() const;  // product of the lengths; throws UserError where it passes 2^63
+  [[nodiscard]] Index size() const;  // product of the lengths; throws UserError if it passes 2^63
 };
 
-/// Refuses what the machine cannot hold: throws UserError "what: …" where count·width bytes pass half of its
-/// memory or overflow. For sizes that a file claims, before memory is taken for them.
+/// Throws UserError "what: …" if count·width bytes overflow or pass half of the machine's memory. Call before
+/// allocating memory for a size that a file claims.
 void check_memory(Index count, Index width, const std::string& what);
 
 /// Named arrays with attributes in the data model of NetCDF and CF, open for reading: a NetCDF file or a Zarr
-/// store. Every failure is a UserError that names the file, the variable and the reason. Not for use by
-/// several threads at once.
+/// store. Every failure is a UserError with the file, the variable and the reason. Not thread-safe.
 class ArrayFile {
  public:
-  /// A NetCDF file, or a folder that is a Zarr store. Throws UserError where it is missing, neither, damaged
-  /// or shorter than its header says.
+  /// Opens a NetCDF file, or a folder that is a Zarr store. Throws UserError if it is missing, neither of the
+  /// two, damaged, or shorter than its header says.
   static std::unique_ptr<ArrayFile> open(const std::string& path);
 
   virtual ~ArrayFile() = default;
@@ -49,62 +48,64 @@ class ArrayFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::vector<NetcdfVariable>& variables() const { return variables_; }
   [[nodiscard]] const NetcdfVariable* find(std::string_view name) const;
-  /// Names of the groups below the root, whose variables are not read.
+  /// Returns the names of the groups below the root, whose variables are not read.
   [[nodiscard]] virtual std::vector<std::string> groups() const = 0;
 
-  /// A text attribute without what pads it, as UTF-8 (clean_text); none where absent or of another type.
+  /// Returns a text attribute without padding, as UTF-8 (clean_text); none if it is absent or of another
+  /// type.
   [[nodiscard]] virtual std::optional<std::string> text(const NetcdfVariable& variable,
                                                         const char* attribute) const = 0;
   [[nodiscard]] virtual bool has(const NetcdfVariable& variable, const char* attribute) const = 0;
-  /// All of a numeric attribute, or of the numbers that a text holds; empty where it has none, or text that
-  /// is no list of numbers.
+  /// Returns all values of a numeric attribute, or the numbers that a text lists. Empty if there are none, or
+  /// if the text is no list of numbers.
   [[nodiscard]] virtual std::vector<double> numbers(const NetcdfVariable& variable,
                                                     const char* attribute) const = 0;
-  /// The first of them.
+  /// Returns the first of these numbers.
   [[nodiscard]] std::optional<double> number(const NetcdfVariable& variable, const char* attribute) const;
-  /// Whether a numeric attribute is of a floating type, or a text of numbers that are not whole; false where
-  /// it is absent.
+  /// True if a numeric attribute has a floating type, or is a text of numbers that are not whole; false if it
+  /// is absent.
   [[nodiscard]] virtual bool is_real(const NetcdfVariable& variable, const char* attribute) const = 0;
-  /// Whether packed values become floats: scale_factor and add_offset, those that are there, are floats, and
-  /// so are all values that are packed (CF-1.8, chapter 8.1: unpacked data are of the attributes' type).
+  /// True if packed values become floats: all present ones of scale_factor and add_offset are floats, and all
+  /// packed values fit into floats (CF-1.8, chapter 8.1: unpacked data have the attributes' type).
   [[nodiscard]] virtual bool unpacks_to_float(const NetcdfVariable& variable) const = 0;
-  /// Of an integer whose attribute _Unsigned says otherwise than its type: its bits, positive where what is
-  /// stored with a sign has none, negative where it has one that it is stored without. 0: as it is stored.
+  /// The number of bits of an integer whose attribute _Unsigned contradicts its type: positive if a signed
+  /// type holds unsigned values, negative if an unsigned type holds signed ones. 0 if values are read as
+  /// stored.
   [[nodiscard]] virtual int bits_of_other_sign(const NetcdfVariable& variable) const = 0;
-  /// A global text attribute.
+  /// Returns a global text attribute.
   [[nodiscard]] virtual std::optional<std::string> title(const char* attribute) const = 0;
 
-  /// A hyperslab, converted to double, float or Index; out has the product of `count` elements.
+  /// Reads a hyperslab, converted to double, float or Index; out has the product of `count` elements.
   virtual void read(const NetcdfVariable& variable, std::span<const Index> start,
                     std::span<const Index> count, float* out) const = 0;
   virtual void read(const NetcdfVariable& variable, std::span<const Index> start,
                     std::span<const Index> count, double* out) const = 0;
   virtual void read(const NetcdfVariable& variable, std::span<const Index> start,
                     std::span<const Index> count, Index* out) const = 0;
-  /// Throws UserError where the variable claims more values than the file can hold: deflate makes 1032 bytes
-  /// of one, and what was never written is no data. (A few million values are let pass in any file.)
+  /// Throws UserError if the variable claims more values than the file can hold. Deflate makes at most 1032
+  /// bytes of one, and unwritten values are not data. (Any file may claim a few million values.)
   virtual void check_claim(const NetcdfVariable& variable) const = 0;
-  /// The same of what has to have been written as a whole, coordinates and lists, by bytes: without a filter
-  /// the file holds each of them.
+  /// The same check for coordinates and lists, which must have been written whole. It counts bytes: without a
+  /// filter the file holds each of them.
   virtual void check_written(const NetcdfVariable& variable) const = 0;
-  /// What stands where nothing was written, unless the file says otherwise; none for bytes, all of whose
-  /// values are in use.
+  /// The value of unwritten elements, unless the file names another. None for bytes, all of whose values are
+  /// in use.
   [[nodiscard]] virtual std::optional<double> default_fill(const NetcdfVariable& variable) const = 0;
-  /// The whole of a coordinate, last dimension fastest; _Unsigned, scale_factor and add_offset are applied.
+  /// Reads a whole coordinate, last dimension fastest; _Unsigned, scale_factor and add_offset are applied.
   [[nodiscard]] std::vector<double> read_all(const NetcdfVariable& variable) const;
-  /// The elements of a list as text: numbers, strings, or rows of characters. Throws UserError where it is
-  /// none of these.
+  /// Reads the elements of a list as text: numbers, strings or rows of characters. Throws UserError if the
+  /// list is none of these.
   [[nodiscard]] std::vector<std::string> read_names(const NetcdfVariable& variable) const;
-  /// Lengths of the chunks; empty where the variable is contiguous.
+  /// Lengths of the chunks; empty if the variable is contiguous.
   [[nodiscard]] virtual std::vector<Index> chunks(const NetcdfVariable& variable) const = 0;
-  /// Arrays that are left out because of how they are stored, a line each that says why.
+  /// Arrays that cannot be read because of how they are stored, with the reason; one line each.
   [[nodiscard]] virtual const std::vector<std::string>& unreadable() const;
-  /// What a reader of the log should know of how a variable's values are read; empty: nothing.
+  /// A note for the log on how a variable's values are read; empty if there is none.
   [[nodiscard]] virtual std::string remark(const NetcdfVariable& /*variable*/) const { return ""; }
-  /// Bytes of decompressed chunks that are kept for this variable.
+  /// Sets the bytes of decompressed chunks to keep for this variable.
   virtual void cache_chunks(const NetcdfVariable& variable, Index bytes) const = 0;
-  /// Gives back what an open file takes of the system: a descriptor and, in HDF5, 0.7 MiB of memory. Between
-  /// `pause` and `resume` only names and dimensions are known.
+  /// Releases an open file's system resources: a descriptor and, in HDF5, 0.7 MiB of memory. Between `pause`
+  /// and `resume` only names and dimensions are available.
   virtual void pause() noexcept = 0;
   /// Throws UserError if the file is not the one that was paused.
   virtual void resume() = 0;
@@ -116,7 +117,7 @@ class ArrayFile {
   /// read_names of a variable of texts.
   [[nodiscard]] virtual std::vector<std::string> read_texts(const NetcdfVariable& variable) const = 0;
 
-  std::string path_;  // as messages show it
+  std::string path_;  // as shown in messages
   std::vector<NetcdfVariable> variables_;
 };
 

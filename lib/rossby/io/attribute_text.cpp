@@ -55,7 +55,7 @@ std::string utf8_text(std::string_view text) {
 
 std::string clean_text(std::string_view text) {
   std::string clean = utf8_text(text.substr(0, text.find('\0')));
-  for (char& c : clean)  // what steers terminals, too
+  for (char& c : clean)  // including terminal control characters
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   constexpr std::string_view blanks[] = {" ", "\u00a0", "\u3000", "\u200b", "\ufeff"};
   std::string_view rest = clean;

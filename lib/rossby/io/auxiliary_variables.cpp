@@ -14,7 +14,7 @@ bool ends_with_one_of(std::string_view text, std::initializer_list<std::string_v
   return std::any_of(endings.begin(), endings.end(), [&](auto ending) { return text.ends_with(ending); });
 }
 
-/// By its own attributes.
+/// Judges by the variable's own attributes.
 bool describes_others(const ArrayFile& file, const NetcdfVariable& variable) {
   if (ends_with_one_of(lower_case(variable.name), {"_bnds", "_bounds", "_bound"})) return true;
   if (is_latitude(file, variable) || is_longitude(file, variable)) return true;

@@ -95,8 +95,8 @@ bool take_day(std::string_view& text, ParsedDate& date, Calendar calendar) {
   return true;
 }
 
-/// Days before 1 March of a year, from 1 March of year 0. Leap days end such a year, so that no month's place
-/// in it depends on them.
+/// Days from 1 March of year 0 to 1 March of a year. A leap day ends such a year, so a month's place in it
+/// never depends on leap days.
 std::int64_t days_before_march(std::int64_t year, Calendar calendar) {
   switch (calendar) {
     case Calendar::gregorian:
@@ -108,7 +108,7 @@ std::int64_t days_before_march(std::int64_t year, Calendar calendar) {
   }
 }
 
-/// The year from March on in which a day lies, days counted as above.
+/// The year, starting in March, that contains a day; days as above.
 std::int64_t year_from_march(std::int64_t days, Calendar calendar) {
   switch (calendar) {
     case Calendar::gregorian: {
@@ -124,15 +124,15 @@ std::int64_t year_from_march(std::int64_t days, Calendar calendar) {
   }
 }
 
-/// Where 1970-01-01 lies, days counted as above.
+/// 1970-01-01 in days as above.
 std::int64_t epoch(Calendar calendar) {
   constexpr int march_to_january = 306;
-  if (calendar == Calendar::days_360) return 1970 * 360;  // from 1 January of year 0: months are alike
+  if (calendar == Calendar::days_360) return 1970 * 360;  // from 1 January of year 0: all months are alike
   if (calendar == Calendar::julian) return 719470;        // 1582-10-04 is the day before 1582-10-15
   return days_before_march(1969, calendar) + march_to_january;
 }
 
-/// Of the two that the standard calendar is made of, the one that a day has.
+/// The standard calendar consists of two calendars: this day decides which one applies.
 constexpr std::int64_t first_gregorian_day = -141427;  // 1582-10-15, from 1970-01-01
 Calendar calendar_of(std::int64_t year, int month, int day, Calendar calendar) {
   if (calendar != Calendar::standard) return calendar;

@@ -23,7 +23,7 @@ bool ends_month(const CivilTime& time, Calendar calendar) {
   return time.day == days_in_month(time.year, time.month, calendar);
 }
 
-/// Days before a date in its year, from 0; without leap days a year has 365 of them.
+/// Days of the year before a date, from 0; a year without leap days has 365.
 std::int64_t day_of_year(const CivilTime& time, Calendar calendar) {
   return days_from_civil(time.year, time.month, time.day, calendar) -
          days_from_civil(time.year, 1, 1, calendar);
@@ -112,7 +112,7 @@ std::string CalendarRule::text(std::int64_t steps) const {
   return "";
 }
 
-/// All stamps have a number, and nine of ten neighbours are one step apart.
+/// All stamps have an ordinal, and nine of ten neighbours are one step apart.
 bool CalendarRule::fits(std::span<const std::int64_t> stamps) const {
   std::int64_t before = 0;
   std::size_t neighbours = 0;
@@ -128,7 +128,7 @@ bool CalendarRule::fits(std::span<const std::int64_t> stamps) const {
 std::optional<CalendarRule> CalendarRule::find_month_days(std::span<const std::int64_t> stamps,
                                                           Calendar calendar) {
   std::set<int> days;
-  bool late = false, ends = true;  // what lies behind the 27th is always the last day
+  bool late = false, ends = true;  // days after the 27th are always the last day
   for (const std::int64_t stamp : stamps) {
     const CivilTime time = civil(stamp, calendar);
     days.insert(time.day);
@@ -154,7 +154,7 @@ std::optional<CalendarRule> CalendarRule::find_week_days(std::span<const std::in
     const std::int64_t number = day_number(stamp) + 3;
     days.insert(static_cast<int>(number - 7 * floor_div(number, 7)));
   }
-  // Five days of daily stamps are no rule; those of two weeks without their ends are one.
+  // Five days of daily stamps are no rule, but two weeks of them without weekends are.
   if (days.size() < 2 || days.size() > most_days || stamps.size() < 2 * days.size() + 1) return std::nullopt;
   CalendarRule rule;
   rule.kind_ = Kind::days_of_week;
@@ -177,13 +177,13 @@ std::optional<CalendarRule> CalendarRule::find(std::span<const std::int64_t> sta
   for (const std::int64_t distance : {first, second}) {
     rule.every_ = distance / day_milliseconds;
     if (distance % day_milliseconds != 0 || rule.every_ < 2 || rule.every_ > 60) continue;
-    bool restarts = false;  // without, these are stamps of a clock
+    bool restarts = false;  // otherwise these stamps follow a clock
     for (std::size_t t = 1; t < stamps.size(); ++t)
       restarts = restarts || (stamps[t] - stamps[t - 1]) % distance != 0;
     if (!restarts) continue;
     const bool leaps =
         calendar != Calendar::no_leap && calendar != Calendar::all_leap && calendar != Calendar::days_360;
-    // A 366th day must not be one of the rule's, or leap years would have one more.
+    // A rule must not contain a 366th day, or leap years would have one more stamp.
     rule.kind_ = Kind::days_from_january;
     if ((!leaps || 365 % rule.every_ != 0) && rule.fits(stamps)) return rule;
     rule.kind_ = Kind::days_from_january_without_leap;

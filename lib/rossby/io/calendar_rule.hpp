@@ -12,17 +12,17 @@ namespace rossby::detail {
 
 /// Stamps that follow the calendar instead of a clock: the same days of every month (dekads, half-months),
 /// every k days from 1 January (8-day composites, pentads), or the same days of every week (business days).
-/// Each such day has an ordinal number; those of neighbours differ by 1.
+/// Each such day has an ordinal number; neighbours differ by 1.
 class CalendarRule {
  public:
-  /// The rule that stamps (milliseconds, ascending) follow, nearly all of them without a gap. None if there
-  /// is none, or they are too few to tell.
+  /// Finds the rule that stamps (milliseconds, ascending) follow with hardly any gap. None if there is no
+  /// such rule, or too few stamps to tell.
   static std::optional<CalendarRule> find(std::span<const std::int64_t> stamps, Calendar calendar);
 
   /// None if the rule has no such stamp.
   [[nodiscard]] std::optional<std::int64_t> ordinal(std::int64_t stamp) const;
   [[nodiscard]] std::int64_t stamp(std::int64_t ordinal) const;
-  /// So many steps as text: "1 dekad", "3 business days".
+  /// Returns a number of steps as text: "1 dekad", "3 business days".
   [[nodiscard]] std::string text(std::int64_t steps) const;
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 using namespace detail;
 
-/// 12.7 million years: stamps and their distances stay far from the ends of 64 bits.
+/// 12.7 million years: stamps and their distances stay far from the limits of 64 bits.
 constexpr Milliseconds latest_stamp = 400'000'000'000'000'000;
 
 Milliseconds moment(const ParsedDate& date, Calendar calendar) {
@@ -26,7 +26,7 @@ Milliseconds moment(const ParsedDate& date, Calendar calendar) {
          date.milliseconds;
 }
 
-/// `back`: milliseconds that a stamp lies before the one before it.
+/// `back`: milliseconds by which a stamp precedes the one before it.
 std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>& values, std::size_t t,
                                    double unit) {
   if (back > 0 && back < 3'600'000) return ". Is it local time at the end of summer time? Use UTC";
@@ -36,7 +36,7 @@ std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>&
   const auto x = static_cast<float>(values[t]);
   const double next = static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()));
   const double spacing = (next - static_cast<double>(x)) * unit;
-  // Rounding makes neighbours equal only if the step is no longer than about its precision.
+  // Rounding makes neighbours equal only if the step is not much longer than the precision.
   const double mean =
       std::abs(values.back() - values.front()) / static_cast<double>(values.size() - 1) * unit;
   if (values[t] == values[t - 1] && values[t] == static_cast<double>(x) && spacing >= 1000 &&
@@ -67,7 +67,7 @@ Calendar TimeAxis::calendar_named(const std::string& name, const std::string& or
       {"julian", Calendar::julian},      {"noleap", Calendar::no_leap},
       {"365_day", Calendar::no_leap},    {"all_leap", Calendar::all_leap},
       {"366_day", Calendar::all_leap},   {"360_day", Calendar::days_360},
-      {"360", Calendar::days_360}};  // the last: files that are older than CF
+      {"360", Calendar::days_360}};  // the last one: files older than CF
   const std::string text = lower_case(name);
   for (const auto& [known, calendar] : names)
     if (known == text) return calendar;
@@ -176,7 +176,7 @@ double TimeAxis::to_value(Milliseconds stamp) const {
   return static_cast<double>(stamp - reference_) / unit_;
 }
 
-/// The shortest form that tells all stamps: text() is asked for many of them.
+/// The shortest form that distinguishes all stamps, stored because text() is called for many of them.
 void TimeAxis::detect_form() {
   form_ = spacing_ == Spacing::months ? Form::month : Form::day;
   for (const Milliseconds stamp : stamps_) {
@@ -248,7 +248,7 @@ std::optional<Index> TimeAxis::find(std::string_view date) const {
   const Index first = std::lower_bound(stamps_.begin(), stamps_.end(), period->begin) - stamps_.begin();
   if (first < size() && stamps_[static_cast<std::size_t>(first)] < period->end) return first;
   if (spacing_ == Spacing::months && step_ == 1) {
-    // A mid-month stamp stands for its month, before and behind the stamp.
+    // A mid-month stamp stands for its whole month.
     const auto month = month_index(civil(period->begin, days_));
     for (const Index t : {first - 1, first})
       if (t >= 0 && t < size() && month_index(civil(stamps_[static_cast<std::size_t>(t)], days_)) == month)

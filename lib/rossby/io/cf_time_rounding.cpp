@@ -1,4 +1,4 @@
-// Stamps that a file keeps too coarsely: float32, or a few decimals.
+// Stamps that a file stores too coarsely: as float32, or with a few decimals.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ bool all_floats(const std::vector<double>& values) {
                      [](double x) { return x == static_cast<double>(static_cast<float>(x)); });
 }
 
-/// The largest distance of neighbouring float32 numbers among the values.
+/// The largest distance between neighbouring float32 numbers at the values.
 double float_spacing(const std::vector<double>& values) {
   double largest = 0;
   for (const double value : values) largest = std::max(largest, std::abs(value));
@@ -23,7 +23,8 @@ double float_spacing(const std::vector<double>& values) {
   return static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()) - x);
 }
 
-/// The power of ten, 0.1 to 1e-6, of which all values are multiples; 0: none, or they are whole.
+/// The power of ten, 0.1 to 1e-6, of which all values are multiples. 0 if there is none, or if values are
+/// whole.
 double decimal_spacing(const std::vector<double>& values) {
   double scale = 1;
   for (int digits = 0; digits <= 6; ++digits, scale *= 10)
@@ -40,7 +41,7 @@ double TimeAxis::rounding() const {
   return all_floats(values_) ? float_spacing(values_) : 0;
 }
 
-/// If all stamps lie within the rounding of their numbers around a regular grid, they are put onto the grid.
+/// Moves stamps onto a regular grid if all lie within the rounding of their numbers around it.
 void TimeAxis::undo_rounding() {
   if (!dated_ || spacing_ != Spacing::duration || size() < 4 || (regular_ && !gaps_.empty())) return;
   std::vector<Milliseconds> distances;
@@ -60,8 +61,8 @@ void TimeAxis::undo_rounding() {
   }
 }
 
-/// The step of whole days, hours, minutes or seconds that leads from the first stamp to the last without
-/// gaps, each off by `error` at most; 0: none.
+/// The step of whole days, hours, minutes or seconds from the first stamp to the last without gaps, with each
+/// stamp off by at most `error`. 0 if there is none.
 Milliseconds TimeAxis::even_step(double error) const {
   const auto steps = static_cast<double>(size() - 1);
   const double mean = static_cast<double>(stamps_.back() - stamps_.front()) / steps;
@@ -85,7 +86,7 @@ bool TimeAxis::snap(double error, Milliseconds step) {
     high = std::max(high, off);
   }
   if (high - low > 2 * error + 2) return false;
-  // The roundest moment that all stamps allow is that of the first.
+  // The first stamp is the roundest moment that all stamps allow.
   const double least = static_cast<double>(stamps_[0]) + high - error - 1,
                most = static_cast<double>(stamps_[0]) + low + error + 1;
   Milliseconds origin = std::llround(0.5 * (least + most));

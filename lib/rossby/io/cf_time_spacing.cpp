@@ -1,4 +1,4 @@
-// The step of a time axis: which distance is the usual one, where stamps are missing, and what comes next.
+// The step of a time axis: the usual distance, missing stamps, and the stamps that follow.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace detail;
 
-/// The most frequent distance; the smallest of several.
+/// The most frequent distance; among equally frequent ones, the smallest.
 template <class T>
 T usual(const std::vector<T>& distances) {
   std::map<T, Index> counts;
@@ -29,7 +29,7 @@ T usual(const std::vector<T>& distances) {
   return best;
 }
 
-/// How far into its month a moment lies, 0 to 1.
+/// The place of a moment in its month, 0 to 1.
 double month_share(Milliseconds stamp, Calendar calendar) {
   const auto month = month_index(civil(stamp, calendar));
   const Milliseconds start = month_start(month, calendar);
@@ -44,9 +44,9 @@ Milliseconds at_day(std::int64_t month, int day, std::int64_t in_day, Calendar c
 
 }  // namespace
 
-/// The usual distance of stamps that are hardly ever the same distance apart, as those of clocks that go late
-/// now and then: what their median is by the mean of all that are near to multiples of it, in whole seconds,
-/// minutes, hours or days where it is within a hundredth.
+/// The usual distance of stamps whose distances hardly ever agree, such as those of clocks that are sometimes
+/// late. It is the median, refined by the mean of all distances near to its multiples. It is in whole
+/// seconds, minutes, hours or days if one is within a hundredth.
 Milliseconds TimeAxis::typical_distance(std::vector<Milliseconds> distances) {
   const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
   std::nth_element(distances.begin(), middle, distances.end());
@@ -82,7 +82,8 @@ void TimeAxis::detect_spacing() {
   }
 }
 
-/// Days that follow the calendar: their distances are no multiples of one, or leave gaps at every week's end.
+/// Detects days that follow the calendar: their distances are no multiples of one distance, or leave gaps at
+/// every weekend.
 bool TimeAxis::detect_calendar() {
   const auto rule = CalendarRule::find(stamps_, days_);
   if (!rule) return false;
@@ -103,7 +104,7 @@ void TimeAxis::detect_counter() {
   count_step_ = usual(distances);
   for (std::size_t t = 0; t < distances.size(); ++t) {
     const double steps = std::round(distances[t] / count_step_);
-    constexpr double longest_gap = 1e9;  // beyond, the step says nothing about the distance
+    constexpr double longest_gap = 1e9;  // beyond it, the step says nothing about the distance
     if (!(steps >= 1 && steps <= longest_gap) ||
         std::abs(distances[t] - steps * count_step_) > 1e-6 * count_step_)
       regular_ = false;
@@ -145,7 +146,7 @@ void TimeAxis::detect_duration() {
   for (std::size_t t = 1; t < stamps_.size(); ++t) distances.push_back(stamps_[t] - stamps_[t - 1]);
   spacing_ = Spacing::duration;
   step_ = usual(distances);
-  // Stamps kept as float32 or in decimal days are off by rounding; a thousandth of a step is no gap.
+  // Stamps stored as float32 or in decimal days are off by rounding; a thousandth of a step is no gap.
   const auto multiple = [&](Milliseconds distance) {
     const Milliseconds steps = (distance + step_ / 2) / step_;
     return steps >= 1 && std::abs(distance - steps * step_) <= step_ / 1000;
@@ -169,7 +170,8 @@ Milliseconds TimeAxis::next_stamp(Milliseconds last) const {
   const CivilTime time = civil(last, days_);
   const std::int64_t month = month_index(time) + step_;
   if (month_end_) return at_day(month, 31, time.in_day, days_);
-  // Mid-month stamps differ by month: the latest stamp of the same calendar month has the place.
+  // The day of mid-month stamps depends on the month: take it from the latest stamp of the same calendar
+  // month.
   for (auto stamp = stamps_.rbegin(); stamp != stamps_.rend(); ++stamp) {
     const CivilTime earlier = civil(*stamp, days_);
     if (month_index(earlier) % 12 == month % 12 && month_index(earlier) < month)

@@ -1,4 +1,4 @@
-// Stretches of time on a regular axis: steps as people name them, and back.
+// Time spans on a regular axis: conversion of steps to names of spans, and back.
 #include <charconv>
 #include <cmath>
 
@@ -30,7 +30,7 @@ std::string counted(double count, std::string_view unit) {
 
 }  // namespace
 
-// Products are taken in double: steps of millions of years are allowed, and exact up to 2^53.
+// Products are in double: steps of millions of years are allowed, and exact up to 2^53.
 std::string TimeAxis::span_text(Index steps) const {
   const double span = static_cast<double>(steps) * static_cast<double>(step_);
   if (spacing_ == Spacing::months)
@@ -83,7 +83,7 @@ bool TimeAxis::spans(Index from, Index steps) const {
   if (spacing_ != Spacing::duration) return spacing_ == Spacing::counter;
   const double span = static_cast<double>(stamps_[last]) - static_cast<double>(stamps_[first]);
   const auto step = static_cast<double>(step_);
-  return std::abs(span - static_cast<double>(steps) * step) <= 0.5 * step;  // stamps are rounded in files
+  return std::abs(span - static_cast<double>(steps) * step) <= 0.5 * step;  // files round stamps
 }
 
 }  // namespace rossby

@@ -16,7 +16,7 @@ constexpr double second = 1000, minute = 60 * second, hour = 60 * minute, day = 
 /// Days from the midnight before the Julian day number 0 to 1970-01-01.
 constexpr std::int64_t julian_days_before_1970 = 2'440'588;
 
-/// If a date is that of Julian day 0, the Gregorian 1970-01-01 in its place; else the text itself.
+/// Replaces the date of Julian day 0 by the Gregorian 1970-01-01; returns other texts unchanged.
 std::string without_julian_epoch(const std::string& date, Calendar calendar, std::int64_t& shift_days) {
   if (calendar != Calendar::standard && calendar != Calendar::gregorian && calendar != Calendar::julian)
     return date;
@@ -37,7 +37,7 @@ bool is_year(std::string_view name) {
   return name == "years" || name == "year" || name == "yr" || name == "yrs" || name == "a";
 }
 
-/// Milliseconds; 0: of no fixed length, or unknown.
+/// Milliseconds; 0 if the unit is unknown or has no fixed length.
 double unit_length(std::string_view name, Calendar calendar) {
   if (calendar == Calendar::days_360 && is_month(name)) return 30 * day;
   if (is_year(name) &&

@@ -14,14 +14,14 @@ struct TimeUnits {
   std::int64_t shift_days = 0;  // added to the date
 };
 
-/// The date may be the first Julian day as people write it: -4712-01-01, -4713-01-01 or -4713-11-24; other
-/// years before 0 are refused. Units of exact length: nanoseconds to weeks and common_years (365 days); in
-/// calendars whose months or years are all alike, these, too. Throws UserError beginning with `origin` where
-/// the text is another one, with what to do.
+/// The date may be the first Julian day in any usual form: -4712-01-01, -4713-01-01 or -4713-11-24. Other
+/// years before 0 are refused. Units have exact lengths: nanoseconds to weeks, common_years (365 days), and
+/// months or years in calendars in which they are all alike. Throws UserError beginning with `origin`, with
+/// what to do, if the text is anything else.
 [[nodiscard]] TimeUnits parse_time_units(const std::string& units, Calendar calendar,
                                          const std::string& origin);
 
-/// Whether these units are those of plain numbers: none, "1", "step", ….
+/// True if these units are those of plain numbers: none, "1", "step", ….
 [[nodiscard]] bool is_counter_unit(const std::string& units);
 
 }  // namespace rossby::detail

@@ -12,8 +12,8 @@
 
 namespace rossby {
 
-/// Defines dimensions and coordinates in a NetCDF file that is in define mode, and keeps their values until
-/// `write`, which comes after end_define. The file outlives it.
+/// Defines dimensions and coordinates in a NetCDF file in define mode, and keeps their values until `write`,
+/// to be called after end_define. The file outlives this object.
 class CoordinateWriter {
  public:
   explicit CoordinateWriter(NetcdfFile& file) : file_(&file) {}
@@ -22,18 +22,19 @@ class CoordinateWriter {
   /// Attributes of a variable; empty ones are left out.
   void describe(int id, std::string_view standard_name, std::string_view long_name, std::string_view units);
 
-  // Variables, whose ids are returned.
+  // Define variables; return their ids.
   int numbers(const std::string& name, std::span<const int> dimensions, std::vector<double> values);
   int integers(const std::string& name, NetcdfType type, int dimension, std::vector<Index> values);
   int texts(const std::string& name, int dimension, std::vector<std::string> values);
-  /// Integers if all labels are, else text.
+  /// Writes integers if all labels are integers, else text.
   int labels(const std::string& name, int dimension, const std::vector<std::string>& labels);
 
   /// Dimensions of the nodes: (row, column) or (node).
   [[nodiscard]] std::vector<int> space_dimensions(const SeriesLayout& layout);
-  /// Latitudes, longitudes, ids and land mask along them. Returns names for the `coordinates` attribute.
+  /// Defines latitudes, longitudes, ids and land mask along them. Returns names for the `coordinates`
+  /// attribute.
   [[nodiscard]] std::string define_space(const SeriesLayout& layout, std::span<const int> space);
-  /// The dimension of a variable's features, which variables may share, with its labels.
+  /// The dimension of a variable's features, with its labels; variables may share it.
   [[nodiscard]] int features(const SeriesVariable& variable);
 
   void write();

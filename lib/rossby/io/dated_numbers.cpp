@@ -14,7 +14,7 @@
 namespace rossby::detail {
 namespace {
 
-constexpr int first_year = 1500, last_year = 2500;  // that numbers without a unit are taken for
+constexpr int first_year = 1500, last_year = 2500;  // range for numbers without a unit
 
 enum class Form { none, year, month, day_of_year, day, hour, minute, second, decimal_year };
 
@@ -49,7 +49,7 @@ std::string only_letters(const std::string& units) {
   return text;
 }
 
-/// The form that units say; none where they do not.
+/// The form named by the units; none if they name no form.
 Form form_of_units(const std::string& units) {
   std::string text = only_letters(units);
   for (const char* as : {"dayas", "monthas", "yearas"})
@@ -85,14 +85,14 @@ Form form_of_units(const std::string& units) {
   return Form::none;
 }
 
-/// The form that the numbers have by their size.
+/// The form of numbers, judged by their size.
 Form form_of_size(double value) {
   const auto within = [&](double scale) {
     return value >= first_year * scale && value < (last_year + 1) * scale;
   };
   return within(1)                         ? Form::year
          : within(1e2)                     ? Form::month
-         : value >= 1.8e6 && value < 2.2e6 ? Form::day_of_year  // not those of Julian days
+         : value >= 1.8e6 && value < 2.2e6 ? Form::day_of_year  // excludes Julian days
          : within(1e4)                     ? Form::day
          : within(1e6)                     ? Form::hour
          : within(1e8)                     ? Form::minute
@@ -100,7 +100,7 @@ Form form_of_size(double value) {
                                            : Form::none;
 }
 
-/// The moment of a number of digits, or none where there is no such date. Behind the point: of a day.
+/// The moment that a number's digits name, or none if there is no such date. Decimals are fractions of a day.
 std::optional<Milliseconds> moment_of(double value, Form form, Calendar calendar) {
   double whole = std::floor(value), fraction = value - whole;
   if (form != Form::day && fraction != 0) return std::nullopt;
@@ -129,8 +129,8 @@ std::optional<Milliseconds> moment_of(double value, Form form, Calendar calendar
          std::llround(fraction * static_cast<double>(day_milliseconds) / 1000) * 1000;
 }
 
-/// Decimal years a month apart are the months; others are moments, to the nearest half day where they are
-/// days apart.
+/// Decimal years a month apart become months. Others become moments, to the nearest half day if they are days
+/// apart.
 std::optional<std::vector<Milliseconds>> moments_of_years(const std::vector<double>& values,
                                                           Calendar calendar) {
   std::vector<Milliseconds> moments;
@@ -140,7 +140,7 @@ std::optional<std::vector<Milliseconds>> moments_of_years(const std::vector<doub
     months = months && distance > 0.5 && std::abs(distance - std::round(distance)) < 0.2;
   }
   if (months) {
-    // Where in its month the first one lies: rounding may have put it before the month's start.
+    // The place of the first one in its month: rounding may have moved it before the month's start.
     const double first = 12 * values.front();
     const double start = std::abs(first - std::round(first)) < 0.1 ? std::round(first) : std::floor(first);
     const bool middle = first - start > 0.25;
@@ -194,7 +194,7 @@ bool all_whole(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [](double x) { return x == std::floor(x); });
 }
 
-/// Julian days and modified ones: what is subtracted to have days since 1858-11-17, or none.
+/// The offset of Julian or modified Julian days from days since 1858-11-17; none for other units.
 std::optional<double> julian_offset(const std::string& units) {
   const std::string text = only_letters(units);
   for (const char* name : {"jd", "julianday", "juliandays", "juliandate", "juliandaynumber", "daysjulianday"})
@@ -204,7 +204,7 @@ std::optional<double> julian_offset(const std::string& units) {
   return std::nullopt;
 }
 
-/// A hundred years about today.
+/// Within a hundred years of today.
 bool look_like_julian_days(const std::vector<double>& values) {
   return values.front() >= 2'420'000 && values.back() <= 2'490'000;
 }
@@ -213,8 +213,8 @@ std::string advice() {
   return "write dates, with xarray: ds[\"time\"] = pd.to_datetime(…), or plain counts from 0 on";
 }
 
-/// What counts without a unit look like that are no counts, and the unit that makes them dates; empty:
-/// nothing.
+/// The dates that numbers without a unit probably are, with the unit that would make them so; empty if there
+/// is none.
 std::string likely_dates(const std::vector<double>& values) {
   const auto within = [&](double low, double high) { return values.front() >= low && values.back() < high; };
   const auto says = [&](const char* what, const char* unit) {
@@ -294,7 +294,7 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
     if (!moment) bad = std::min(bad, t);
   }
   if (bad < values.size()) {
-    // Counts that happen to begin like dates have few of them.
+    // Few of the counts that happen to begin like dates are dates.
     if (guessed && 10 * moments.size() < 9 * values.size()) return std::nullopt;
     user_error("{}: the times look like {}, but step {} has {}, which is not a date: {}", origin,
                name_of(form), bad, values[bad], advice());
@@ -327,8 +327,8 @@ std::string doubt_of_years(const std::vector<double>& values, const std::string&
 
 namespace {
 
-/// "20150131T180000Z" as "2015-01-31T18:00:00Z": the basic form of ISO 8601 in the extended one. Other texts
-/// stay as they are.
+/// Converts "20150131T180000Z" to "2015-01-31T18:00:00Z": ISO 8601's basic form to its extended form. Other
+/// texts stay unchanged.
 std::string extended(std::string_view text) {
   const auto digits = [](std::string_view some) {
     const auto end = some.find_first_not_of("0123456789");
@@ -346,7 +346,7 @@ std::string extended(std::string_view text) {
   return out + std::string(text.substr(clock));
 }
 
-/// Whether a date has an offset from UTC, or says that it is UTC.
+/// True if a date has an offset from UTC or says that it is UTC.
 bool has_zone(std::string_view text) {
   const auto clock = text.find(':');
   return text.ends_with('Z') || text.ends_with("UTC") || text.ends_with("GMT") ||

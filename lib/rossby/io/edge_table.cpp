@@ -32,8 +32,8 @@ bool is_one_of(std::string_view name, std::initializer_list<const char*> words) 
 
 constexpr auto lengths = {"distance", "distances", "dist", "cost", "length", "km", "m"};
 
-/// Columns that say that edges are meant the other way round, or that weights come first, would be taken for
-/// others without a word.
+/// Checks for columns whose names reverse the ends or put weights first. Without the check they would
+/// silently be misread.
 void check_ends(std::span<const std::string_view> names, const std::string& path, Index line) {
   const std::string_view first = names[0], second = names[1];
   if (names.size() == 3 && (is_one_of(first, lengths) || is_one_of(first, {"weight", "weights", "value"})))

@@ -88,7 +88,7 @@ FieldLayout create_field_file(const std::string& path, const std::string& shown,
   for (const auto& [name, value] : layout.space.attributes) file.put_text(-1, name.c_str(), value);
   file.end_define();
   coordinates.write();
-  // The last value gives a variable its place: the library offers no other way to ask for it.
+  // Writing the last value allocates the variable in the file: the library has no other way to do so.
   for (std::size_t k = 0; k < fields.size() && layout.deflate == 0; ++k) {
     std::vector<Index> last;
     for (const FieldAxis& axis : layout.axes) last.push_back(std::ssize(axis.values) - 1);

@@ -68,7 +68,7 @@ std::string temporary_name(const std::string& path) {
 
 namespace {
 
-/// What is there and is no file, a file would take the place of.
+/// Refuses to replace anything that exists and is not a regular file.
 void refuse_no_file(const std::string& path) {
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
@@ -95,7 +95,7 @@ void commit_file(const std::string& temporary, const std::string& path) {
   const Descriptor directory(
       ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0)
-    (void)::fsync(directory.get());  // some file systems cannot; the rename holds anyway
+    (void)::fsync(directory.get());  // some file systems cannot sync; the rename holds anyway
 }
 
 void atomic_write(const std::string& path, std::string_view text) {

@@ -10,7 +10,8 @@ namespace {
 constexpr Index stretch = 64;
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
-/// Values of one node and feature, about the first one: count, sums, and the squares of what float32 loses.
+/// Values of one node and feature relative to the first one: count, sums, and the squares of float32's
+/// errors.
 struct Moments {
   double count = 0, sum = 0, squares = 0, rounding = 0, level = 0;
 };
@@ -26,7 +27,7 @@ void look_at(double value, double& first, Moments& m) {
   m.level = std::max(m.level, std::abs(value));
 }
 
-/// Starts of the stretches that are looked at.
+/// Starts of the sampled stretches.
 std::vector<Index> starts_of(Index first, Index last) {
   if (last - first <= 3 * stretch) {
     std::vector<Index> starts;
@@ -61,7 +62,7 @@ FloatLoss float_loss(const SeriesFile& file, std::span<const Index> nodes, Index
     if (node.count < 2) continue;
     const double mean = node.sum / node.count;
     const double spread = std::sqrt(std::max(0.0, node.squares / node.count - mean * mean));
-    if (!(spread > 1e-12 * node.level)) continue;  // constant, but for the rounding of doubles
+    if (!(spread > 1e-12 * node.level)) continue;  // constant up to the rounding of doubles
     const std::size_t f = k % m;
     loss.varying[f] += 1;
     if (std::sqrt(node.rounding / node.count) < 0.005 * spread) continue;

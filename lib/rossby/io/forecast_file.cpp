@@ -52,7 +52,7 @@ bool is_called(const ArrayFile& file, const NetcdfDimension& dimension, std::str
   return v != nullptr && file.text(*v, "standard_name") == standard_name;
 }
 
-/// Whether the dimensions are (init_time, lead, nodes…[, feature]).
+/// True if the dimensions are (init_time, lead, nodes…[, feature]).
 bool fits(const ArrayFile& file, const NetcdfVariable& variable, const SeriesInfo& series, Index features) {
   const auto& d = variable.dimensions;
   const std::size_t nodes = is_planar(series) ? 2 : 1;
@@ -75,7 +75,8 @@ void check_units(const ArrayFile& file, const NetcdfVariable& variable, const Se
         file.path(), variable.name, units, wanted, series.path);
 }
 
-/// How many steps of the axis a lead is, in the units of its coordinate; none: it is no whole number of them.
+/// Converts a lead, in the units of its coordinate, to steps of the axis; none if it is not a whole number of
+/// steps.
 class LeadSteps {
  public:
   LeadSteps(const TimeAxis& axis, std::string_view units, const std::string& origin) {
@@ -108,7 +109,7 @@ class LeadSteps {
   double steps_ = 1;
 };
 
-/// Whether stamps of two calendars that are the same number are the same date.
+/// True if stamps of two calendars with equal numbers are the same date.
 bool same_dates(const std::string& a, const std::string& b) {
   const auto usual = [](const std::string& name) {
     return name.empty() || name == "standard" || name == "gregorian" || name == "proleptic_gregorian";
@@ -242,7 +243,7 @@ void ForecastFile::read(std::span<const Index> file_nodes, std::span<const Index
       read_variable<double>(column, cells, origins, horizons, centers, out);
 }
 
-/// One hyperslab an origin and rectangle of nodes, with all leads.
+/// Reads one hyperslab per origin and rectangle of nodes, with all leads.
 template <class Raw>
 void ForecastFile::read_variable(const Column& column, std::span<const Index> cells,
                                  std::span<const Index> origins, Index horizons,

@@ -12,37 +12,35 @@
 
 namespace rossby {
 
-/// Forecasts of a series that somebody else made, in a NetCDF/CF file: each variable of the
-/// series as var(init_time, lead, lat, lon) or var(init_time, lead, node[, feature]), under its name and in
-/// its units.
+/// Forecasts of a series from another source, in a NetCDF/CF file: each variable of the series as
+/// var(init_time, lead, lat, lon) or var(init_time, lead, node[, feature]), with its name and units.
 ///
-/// * `init_time` (or a coordinate with standard_name forecast_reference_time) has the stamps of the last
-/// known
-///   steps, ascending: CF times, or numbers if the series counts steps.
-/// * `lead` (or standard_name forecast_period) says how far behind these a value is: as a time (units hours,
-///   days, …; of monthly series months or years), or without units in steps of the series, 1 for the first
-///   step behind init_time. Leads that are no step of the series are passed over.
-/// * Nodes of sensors are matched by the ids that both files have, otherwise they are in the same order.
+/// * `init_time` (or a coordinate with standard_name forecast_reference_time) holds the ascending
+///   stamps of the last known steps: CF times, or numbers if the series counts steps.
+/// * `lead` (or standard_name forecast_period) is the distance of a value from `init_time`. It is a time
+///   (units hours, days, …; of monthly series months or years), or, without units, a number of steps of
+///   the series, 1 for the first step after init_time. Leads that are no step of the series are skipped.
+/// * Nodes of sensors are matched by ids if both files have them; otherwise they have the same order.
 ///
-/// Each process reads the nodes that it owns. Every failure is a UserError of one line that names the file.
+/// Each process reads the nodes that it owns. Every failure is a UserError of one line with the file's name.
 class ForecastFile {
  public:
   static ForecastFile open(const std::string& path, const SeriesInfo& series);
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// It has a forecast of each lead from 1 to so many steps.
+  /// The file has a forecast of each lead from 1 to this number of steps.
   [[nodiscard]] Index horizons() const;
-  /// Whether it has forecasts from this step of the series on.
+  /// True if the file has forecasts that start after this step of the series.
   [[nodiscard]] bool has(Index origin) const { return init_of_[static_cast<std::size_t>(origin)] >= 0; }
-  /// "2012-03-06T09:30 to 2012-03-07T22:55": its first and last init_time.
+  /// The first and last init_time: "2012-03-06T09:30 to 2012-03-07T22:55".
   [[nodiscard]] const std::string& inits() const { return inits_; }
 
-  /// Throws UserError naming the first of these nodes of the series that the file does not have.
+  /// Throws UserError with the first of these nodes of the series that the file lacks.
   void expect_nodes(std::span<const Index> file_nodes) const;
 
-  /// Forecasts of some nodes of the series (without duplicates) at leads 1, …, `horizons` from some origins
-  /// that it has, as SeriesFile::read gives values: out is (horizons, origins, nodes, m), NaN where missing;
-  /// `centers`, (nodes, m) or empty, are subtracted in double.
+  /// Reads forecasts of some nodes of the series (without duplicates) at leads 1, …, `horizons` from origins
+  /// that the file has. Values are as in SeriesFile::read: out is (horizons, origins, nodes, m), NaN if
+  /// missing; `centers`, (nodes, m) or empty, are subtracted in double.
   void read(std::span<const Index> file_nodes, std::span<const Index> origins, Index horizons,
             std::span<const double> centers, float* out) const;
 
@@ -64,10 +62,10 @@ class ForecastFile {
   std::unique_ptr<ArrayFile> file_;
   std::vector<Column> columns_;
   bool planar_ = false;
-  Index grid_columns_ = 1;                // cells of a grid's row; of sensors all
+  Index grid_columns_ = 1;                // cells of a grid's row, or all sensors
   Index features_ = 0;                    // of the series
-  std::vector<Index> place_;              // of each node of the series in the file; −1: not there
-  std::map<Index, std::string> missing_;  // nodes that are not there, as messages name them
+  std::vector<Index> place_;              // each series node's place in the file; −1: absent
+  std::map<Index, std::string> missing_;  // absent nodes, with their names in messages
   std::vector<Index> init_of_;            // of each step of the series; −1: none
   std::vector<Index> lead_of_;            // of horizon 1, 2, …; −1: none
   std::string inits_;

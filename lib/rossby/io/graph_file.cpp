@@ -118,7 +118,7 @@ void GraphFile::renumber(std::vector<Index> places) {
 std::vector<FileEdge> GraphFile::edges(Index first, Index count) const {
   require(first >= 0 && count >= 0 && first + count <= size_, "the edges are in the file");
   std::vector<FileEdge> edges = detail::read_edges(*file_, "edge_weight", first, count);
-  const auto renumber = [&](Index& node) {  // what is no node is refused by those who know the series
+  const auto renumber = [&](Index& node) {  // callers that know the series refuse invalid nodes
     if (node >= 0 && node < static_cast<Index>(places_.size()))
       node = places_[static_cast<std::size_t>(node)];
   };
@@ -157,7 +157,7 @@ void define_coordinate(NetcdfFile& file, int id, const char* name, const char* u
   file.put_text(id, "units", units);
 }
 
-/// The labels as integers; none where one of them is another text, such as 0012.
+/// The labels as integers; none if a label is another text, such as 0012.
 std::vector<Index> whole_numbers(const std::vector<std::string>& labels) {
   std::vector<Index> numbers;
   for (const std::string& label : labels) {

@@ -9,7 +9,7 @@
 namespace rossby {
 namespace {
 
-/// Places by name; empty where a name comes twice.
+/// Places by name; empty if a name occurs twice.
 std::unordered_map<std::string, Index> places_of(const std::vector<std::string>& names) {
   std::unordered_map<std::string, Index> places;
   for (const std::string& name : names)
@@ -17,7 +17,7 @@ std::unordered_map<std::string, Index> places_of(const std::vector<std::string>&
   return places;
 }
 
-/// Nodes without ids lie where the graph says, at least.
+/// Checks that nodes without ids at least have the graph's coordinates.
 void check_coordinates(const GraphFile& graph, const std::string& path, const SeriesInfo& series) {
   constexpr double near = 0.01;  // degrees
   const std::vector<double> lat = graph.coordinate("node_lat"), lon = graph.coordinate("node_lon");

@@ -8,12 +8,12 @@
 
 namespace rossby {
 
-/// What a series file calls its nodes in one of its variables, one a node; empty where it has none such.
+/// The names of nodes in one variable of a series file, one per node; empty if there is no such variable.
 [[nodiscard]] std::vector<std::string> node_ids(const SeriesInfo& series, const std::string& variable);
 
-/// Which node of the series each node of the graph is, by the ids that both files have; empty: the one with
-/// the same number, because the order is the same or one of the files has no ids (then `remark` says so).
-/// Throws UserError where ids or, without ids, coordinates of the graph are not those of the series.
+/// Maps each node of the graph to a node of the series, by ids if both files have them. Empty if each has the
+/// same number: the order agrees, or one of the files has no ids (`remark` then says so). Throws UserError if
+/// ids or, without ids, coordinates of graph and series differ.
 [[nodiscard]] std::vector<Index> match_nodes(const GraphFile& graph, const std::string& path,
                                              const SeriesInfo& series, std::string& remark);
 

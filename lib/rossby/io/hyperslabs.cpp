@@ -8,7 +8,7 @@
 namespace rossby::detail {
 namespace {
 
-/// The rectangle around both.
+/// The bounding rectangle of both.
 Rectangle join(const Rectangle& a, const Rectangle& b) {
   Rectangle both;
   both.row = std::min(a.row, b.row);
@@ -18,12 +18,12 @@ Rectangle join(const Rectangle& a, const Rectangle& b) {
   return both;
 }
 
-/// Worth reading as one: at most half of it is waste, or the waste is small anyway.
+/// True if reading one rectangle is worth it: at most half of it is waste, or the waste is small.
 bool well_filled(Index area, Index wanted, Index free_cells) {
   return area <= 2 * wanted + free_cells;
 }
 
-/// Runs of wanted nodes along one row; `k` moves to the first node behind the row.
+/// Runs of wanted nodes along one row; moves `k` to the first node after the row.
 std::vector<Rectangle> runs_of_row(std::span<const Index> nodes, Index columns, Index free_cells,
                                    std::size_t& k) {
   const Index row = nodes[k] / columns;
@@ -43,7 +43,7 @@ std::vector<Rectangle> runs_of_row(std::span<const Index> nodes, Index columns, 
 }  // namespace
 
 std::vector<Rectangle> cover(std::span<const Index> nodes, Index columns, Index free_cells) {
-  std::vector<Rectangle> done, open;  // open: those that end in the row before
+  std::vector<Rectangle> done, open;  // open: rectangles that end in the row before
   for (std::size_t k = 0; k < nodes.size();) {
     std::vector<Rectangle> next;
     for (Rectangle& run : runs_of_row(nodes, columns, free_cells, k)) {

@@ -13,17 +13,17 @@ struct Rectangle {
   Index rows = 0, columns = 0;
   struct Node {
     Index position;  // in the list of wanted nodes
-    Index cell;      // in the rectangle, row by row; valid once `cover` returns
+    Index cell;      // in the rectangle, in row order; valid once `cover` returns
   };
   std::vector<Node> nodes;
 
   [[nodiscard]] Index area() const { return rows * columns; }
 };
 
-/// Few rectangles that together hold all wanted nodes (flat indices row·columns + column, ascending) and
-/// little else: runs along a row are merged across gaps, and rows are stacked, while at most half of a
-/// rectangle is waste or the waste stays within `free_cells` (what is cheaper to read and drop than to start
-/// another hyperslab for).
+/// Covers all wanted nodes (flat indices row·columns + column, ascending) with few rectangles and little
+/// waste. Runs along a row are merged across gaps, and rows are stacked, while at most half of a rectangle is
+/// waste or the waste is at most `free_cells`. `free_cells` is what is cheaper to read and drop than another
+/// hyperslab.
 std::vector<Rectangle> cover(std::span<const Index> nodes, Index columns, Index free_cells);
 
 }  // namespace rossby::detail

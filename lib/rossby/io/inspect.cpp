@@ -26,7 +26,7 @@ struct Summary {
   Index nodes_observed = 0;
 };
 
-/// One pass over all values, in pieces of whole steps (or of nodes where a step alone is larger).
+/// One pass over all values, in pieces of whole steps, or of nodes if a single step is too large.
 Summary summarise(const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   Summary summary;
@@ -116,7 +116,7 @@ std::string variable_text(const SeriesFile& file) {
   return out + "\n";
 }
 
-/// A file that holds a graph and no series: what `rossby data graph` writes.
+/// Describes a file with a graph and no series, as written by `rossby data graph`.
 std::string graph_text(const std::string& path) {
   const GraphFile graph = GraphFile::open(path);
   const auto edges = graph.edges(0, graph.size());
@@ -177,7 +177,7 @@ std::string variable_lines(const SeriesVariable& variable, const ValueSummary& s
   out += fmt::format("units     {}\n", variable.units.empty() ? "not stated" : variable.units);
   if (summary.finite() > 0) {
     const double low = summary.low(), high = summary.high();
-    int digits = 6;  // as many as tell small variations on a large offset
+    int digits = 6;  // enough to show small variations on a large offset
     while (digits < 15 && low < high &&
            fmt::format("{:.{}g}", low, digits - 2) == fmt::format("{:.{}g}", high, digits - 2))
       ++digits;
@@ -215,7 +215,7 @@ std::string inspect_series(std::span<const std::string> entries, std::span<const
   std::vector<std::string> names(variables.begin(), variables.end());
   if (names.empty()) names = SeriesFile::candidates(path);
   if (names.empty() && files.size() == 1 && holds_edges(path)) return graph_text(path);
-  if (names.empty()) (void)SeriesFile::open(files, {});  // says why nothing fits
+  if (names.empty()) (void)SeriesFile::open(files, {});  // throws with the reason why nothing fits
   std::string out;
   for (const std::string& name : names) {
     const SeriesFile file = SeriesFile::open(files, std::span(&name, 1), 0, -1, null_value);

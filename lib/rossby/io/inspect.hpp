@@ -17,9 +17,9 @@ struct SeriesVariable;
 /// Counts, range and mean of one variable's values.
 class ValueSummary {
  public:
-  void look_at(double value);  // NaN where missing
+  void look_at(double value);  // NaN if missing
 
-  /// For values that several ranks hold: to be summed, and to be maximised.
+  /// Parts to combine values of several ranks: sum the first, take the maximum of the second.
   [[nodiscard]] std::span<double> sums() { return sums_; }
   [[nodiscard]] std::span<double> extremes() { return extremes_; }
   [[nodiscard]] SuspectValues& suspects() { return suspects_; }
@@ -38,25 +38,26 @@ class ValueSummary {
   SuspectValues suspects_;
 };
 
-// Lines that `rossby data inspect` and `rossby train` have in common; each ends with a line break.
+// Lines of both `rossby data inspect` and `rossby train`; each ends with a line break.
 
 /// First and last stamp, step, gaps.
 [[nodiscard]] std::string time_lines(const SeriesInfo& info);
-/// A variable: name, units, range and share missing of the values that `summary` has seen, which are those
-/// `of` ("all values", "the training part"). `role`: what it is if it is not forecast, "input".
+/// A variable's name, units, range and share missing. `summary` has seen the values described by `of` ("all
+/// values", "the training part"). `role` says what a variable that is not forecast is: "input".
 [[nodiscard]] std::string variable_lines(const SeriesVariable& variable, const ValueSummary& summary,
                                          std::string_view of, std::string_view role = "");
-/// What was converted, guessed or looks wrong.
+/// Conversions, guesses and suspicious findings.
 [[nodiscard]] std::string remark_lines(const SeriesInfo& info);
 
-/// "; " and why coordinates of the file are not used; empty if it has none.
+/// "; " and the reason why coordinates of the file are not used; empty if it has none.
 [[nodiscard]] std::string why_no_coordinates(const SeriesInfo& info);
 
-/// What `rossby data inspect FILE...` prints of a series in one or more files, named as data.file has them:
-/// for each variable shape, units, range, share missing and never-observed nodes; the time axis (first, last,
-/// step, gaps); edges; memory of the series a rank at 1, 2, 4, 8 and 16 ranks. `variables` empty: all that
-/// fit. Values that equal `null_value` count as missing. Values are read in pieces of bounded size. Of a file
-/// with a graph and no series: nodes, edges, weights. Throws UserError as SeriesFile::open does.
+/// Returns the output of `rossby data inspect FILE...` for a series in one or more files, named as in
+/// data.file. For each variable: shape, units, range, share missing and never-observed nodes. Also the time
+/// axis (first, last, step, gaps), edges, and memory of the series per rank at 1, 2, 4, 8 and 16 ranks. Empty
+/// `variables`: all that fit. Values equal to `null_value` count as missing. Values are read in pieces of
+/// bounded size. For a file with a graph and no series: nodes, edges, weights. Throws UserError as
+/// SeriesFile::open does.
 [[nodiscard]] std::string inspect_series(std::span<const std::string> entries,
                                          std::span<const std::string> variables = {},
                                          std::optional<double> null_value = {});

@@ -98,7 +98,7 @@ struct Key {
   KeySpec spec;
   void (*read)(Settings&, const KeyValues&, std::string_view name);
 
-  /// A text key takes one of these: "a|b|c".
+  /// Restricts a text key to choices: "a|b|c".
   [[nodiscard]] constexpr Key one_of(std::string_view choices) const {
     Key k = *this;
     k.spec.choices = choices;
@@ -111,19 +111,19 @@ struct Key {
     return k;
   }
   [[nodiscard]] constexpr Key at_least(double low) const { return range(low, 1e300); }
-  /// May differ between a run and its continuation.
+  /// The value may differ between a run and its continuation.
   [[nodiscard]] constexpr Key may_change() const {
     Key k = *this;
     k.spec.harmless = true;
     return k;
   }
-  /// Came after checkpoints were written: a default does not change the hash.
+  /// The key is newer than existing checkpoints: its default does not change the hash.
   [[nodiscard]] constexpr Key added() const {
     Key k = *this;
     k.spec.added = true;
     return k;
   }
-  /// Only these models read it: names ("stnn, stid"), or "windows".
+  /// Restricts the key to the models that read it: names ("stnn, stid"), or "windows".
   [[nodiscard]] constexpr Key read_by(std::string_view models) const {
     Key k = *this;
     k.spec.models = models;
@@ -131,7 +131,7 @@ struct Key {
   }
 };
 
-/// Binds a key that several tables have.
+/// Binds a key that several tables share.
 template <auto member>
 constexpr auto bind(const SharedKey& shared) {
   using Of = detail::MemberOf<decltype(member)>;
@@ -141,7 +141,7 @@ constexpr auto bind(const SharedKey& shared) {
       }};
 }
 
-/// A key of one table. Its type is that of the member.
+/// A key of one table, with the member's type.
 template <auto member>
 constexpr auto key(std::string_view name, std::string_view default_value, std::string_view unit,
                    std::string_view meaning) {

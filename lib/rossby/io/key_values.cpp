@@ -27,7 +27,7 @@ std::string_view last_part(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-/// "did you mean ...": the nearest key, or those of the same last name in another table.
+/// "did you mean ...": the nearest key, or keys with the same last name in another table.
 std::string hint(const KeyTable& keys, std::string_view unknown) {
   std::vector<std::string_view> names;
   std::string same_end, table;
@@ -100,7 +100,7 @@ std::string_view type_text(KeyType type) {
   return "";
 }
 
-/// One key and where its value was found; every complaint goes through here.
+/// A key and the place of its value; every error message goes through this class.
 struct Place {
   const KeySpec& key;
   const std::string& where;
@@ -142,14 +142,14 @@ struct Place {
   }
 };
 
-/// Bare words of the command line: `tanh`, `1986-08`, `tmax,tmin`, `1,2`.
+/// Bare words on the command line: `tanh`, `1986-08`, `tmax,tmin`, `1,2`.
 RawValue command_line_value(const KeySpec& key, const std::string& text, const std::string& where) {
   RawValue value;
   const bool list = key.type == KeyType::text_list || key.type == KeyType::integer_list;
   const bool single = key.type == KeyType::text || key.type == KeyType::paths;
   const bool wordy = single || key.type == KeyType::text_list;
   if (detail::read_literal(text, value)) {
-    // 1986-08-01 and 0.70 keep the form they were written in.
+    // 1986-08-01 and 0.70 keep their written form.
     if (single && (value.kind != Kind::text || value.date) && value.kind != Kind::array)
       return {.kind = Kind::text, .text = text, .items = {}, .kind_name = "a text"};
     return value;
@@ -232,7 +232,7 @@ struct KeyValuesBuilder {
       std::string where = "--set " + setting;
       std::replace_if(
           where.begin(), where.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-      // What is set is written as TOML into the run directory, which has no other characters.
+      // Settings are written as TOML into the run directory, which allows only UTF-8.
       if (!detail::is_utf8(setting)) user_error("{}: not valid UTF-8", where);
       const auto equals = setting.find('=');
       if (equals == std::string::npos) user_error("{}: the value is missing. Write --set key=value", where);
@@ -243,7 +243,7 @@ struct KeyValuesBuilder {
     }
   }
 
-  /// The value as a TOML literal: what is written, hashed and compared.
+  /// The value as a TOML literal, to write, hash and compare.
   static std::string canonical(const KeySpec& key, const Value& value) {
     switch (key.type) {
       case KeyType::text:

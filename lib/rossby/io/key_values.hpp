@@ -22,7 +22,7 @@ struct PathList {
   friend bool operator==(const PathList&, const PathList&) = default;
 };
 
-/// One key of the configuration: how it is parsed, documented and hashed.
+/// One key of the configuration: parsing, documentation and hashing.
 struct KeySpec {
   std::string_view name;  // "train.epochs"
   KeyType type;
@@ -33,8 +33,8 @@ struct KeySpec {
   double low = -1e300;             // integer and real keys (and list elements): smallest allowed
   double high = 1e300;             // largest allowed
   bool harmless = false;           // may differ between a run and its continuation
-  bool added = false;              // hashed only if its value is not the default: older hashes stay
-  std::string_view models = "";    // names of the models that read it, or "windows"; empty: all
+  bool added = false;              // hashed only if not the default, so that older hashes stay valid
+  std::string_view models = "";    // models that read it, or "windows"; empty: all
 
   friend bool operator==(const KeySpec&, const KeySpec&) = default;
 };
@@ -48,9 +48,9 @@ class KeyValues {
   /// All defaults. `table` outlives the values.
   explicit KeyValues(const KeyTable& table);
 
-  /// From TOML text and `--set key=value` settings, applied in order; `origin` stands for the file in
-  /// messages. Throws UserError, one line: file and line if they are known, the key, what is wrong, the
-  /// nearest known key or the allowed values.
+  /// Parses TOML text, then applies `--set key=value` settings in order; `origin` names the file in messages.
+  /// Throws UserError, one line: file and line if they are known, the key, what is wrong, the nearest known
+  /// key or the allowed values.
   static KeyValues parse(const KeyTable& table, std::string_view toml, const std::string& origin,
                          std::span<const std::string> sets);
   /// The same from a file; an empty `path` stands for no file.
@@ -58,11 +58,10 @@ class KeyValues {
 
   /// These values with `--set key=value` settings on top.
   [[nodiscard]] KeyValues with(std::span<const std::string> sets) const;
-  /// These values with another default for a key: its value unless somebody gave one. Empty: that of the
-  /// table.
+  /// These values with another default for a key: its value unless one was given. Empty: the table's default.
   [[nodiscard]] KeyValues with_default(std::string_view key, const std::string& value) const;
 
-  /// Of a key of paths, too, while they are one or none.
+  /// Also for a key of paths with at most one path.
   [[nodiscard]] const std::string& text(std::string_view key) const;
   [[nodiscard]] Index integer(std::string_view key) const;
   [[nodiscard]] double real(std::string_view key) const;
@@ -88,7 +87,7 @@ class KeyValues {
                                                      std::string_view this_is = "here",
                                                      std::string_view other_is = {}) const;
 
-  /// Of the harmless keys those whose values differ: "key = a instead of b".
+  /// Harmless keys whose values differ: "key = a instead of b".
   [[nodiscard]] std::vector<std::string> changes(const KeyValues& before) const;
 
  private:
@@ -107,7 +106,7 @@ class KeyValues {
   const Value& value(std::string_view key, KeyType type) const;
 };
 
-/// A table of keys for people: `rossby config`.
+/// A table of keys for users: `rossby config`.
 [[nodiscard]] std::string describe_keys(const KeyTable& table);
 
 }  // namespace rossby

@@ -77,7 +77,7 @@ int get(int file, int id, const std::size_t* start, const std::size_t* count, In
   return nc_get_vara_longlong(file, id, start, count, reinterpret_cast<long long*>(out));
 }
 
-/// What a file seems to be by its first bytes, where people may take it for a series; else nothing.
+/// The file's format by its first bytes, if it is one that users may take for a series; else empty.
 std::string_view foreign_kind(const std::string& path) {
   std::array<char, 512> bytes{};
   std::ifstream file(path, std::ios::binary);
@@ -122,7 +122,7 @@ std::int64_t last_change(const struct stat& status) {
 
 NetcdfFile NetcdfFile::open(const std::string& path) {
   std::error_code code;
-  // The library would take some names for network addresses; only what exists as a file gets to it.
+  // The library treats some names as network addresses, so it gets only names of existing files.
   const auto status = std::filesystem::status(path, code);
   if (!std::filesystem::exists(status)) user_error("{}: no such file", path);
   if (!std::filesystem::is_regular_file(status)) user_error("{}: not a file", path);
@@ -173,7 +173,7 @@ void NetcdfFile::resume() {
 
 NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown) {
   const std::string& name = shown.empty() ? path : shown;
-  // The system's reason is better than the library's, so the file is first created without it.
+  // The system's reason is clearer than the library's, so first create the file without the library.
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0) user_error("{}: cannot write this file: {}", name, std::strerror(errno));
   struct stat status {};
@@ -231,9 +231,8 @@ NetcdfFile::~NetcdfFile() {
 }
 
 void NetcdfFile::abandon() noexcept {
-  // HDF5 does not survive a file that it cannot flush: it tries again when the process ends and crashes
-  // there. What it still wants to write goes to the null device, so that closing succeeds; the file is
-  // dropped anyway.
+  // HDF5 does not survive a file that it cannot flush: it tries again when the process ends, and crashes. The
+  // null device receives its remaining output, so that closing succeeds; the file is discarded anyway.
   struct stat other {};
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const int limit = static_cast<int>(std::clamp(sysconf(_SC_OPEN_MAX), 1024L, 1L << 20));
@@ -261,7 +260,7 @@ void NetcdfFile::check_read(int status, const NetcdfVariable& variable) const {
 }
 
 void NetcdfFile::cannot_write(int status, int cause) const {
-  // The HDF5 layer reports every failed write alike; errno or a full disk tells more.
+  // The HDF5 layer reports every failed write alike; errno or a full disk says more.
   std::error_code code;
   std::filesystem::path parent = std::filesystem::path(path_).parent_path();
   if (parent.empty()) parent = ".";
@@ -341,7 +340,7 @@ std::vector<Index> NetcdfFile::chunks(const NetcdfVariable& variable) const {
 }
 
 void NetcdfFile::cache_chunks(const NetcdfVariable& variable, Index bytes) const {
-  // A hint: where the library refuses it, reading is slower, not wrong.
+  // Only a hint: if the library refuses it, reading is slower but correct.
   (void)nc_set_var_chunk_cache(id_, variable.id, static_cast<std::size_t>(bytes), 4099, 0.75F);
 }
 
@@ -380,7 +379,7 @@ void NetcdfFile::fill_with_nan(int variable, bool wide) {
 }
 
 void NetcdfFile::put_text(int variable, const char* attribute, std::string_view value) {
-  const std::string text = utf8_text(value);  // paths may be anything
+  const std::string text = utf8_text(value);  // paths may hold any bytes
   check(nc_put_att_text(id_, variable < 0 ? NC_GLOBAL : variable, attribute, text.size(), text.data()),
         attribute);
 }

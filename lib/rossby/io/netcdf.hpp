@@ -12,19 +12,19 @@
 
 namespace rossby {
 
-/// One open NetCDF file (serial library), closed by its destructor. Every failure is a UserError that names
-/// the file, the variable and the library's reason. Not for use by several threads at once.
+/// One open NetCDF file (serial library), closed by its destructor. Every failure is a UserError with the
+/// file, the variable and the library's reason. Not thread-safe.
 class NetcdfFile : public ArrayFile {
  public:
-  /// Opens an existing NetCDF-4 or classic file for reading. Throws UserError where it is missing, not
-  /// NetCDF, damaged or shorter than its header says.
+  /// Opens an existing NetCDF-4 or classic file for reading. Throws UserError if it is missing, not NetCDF,
+  /// damaged, or shorter than its header says.
   static NetcdfFile open(const std::string& path);
 
-  /// Creates a NetCDF-4 file, replacing one of that name; it is in define mode until `end_define`. Messages
-  /// name the file `shown`, or `path` where that is empty.
+  /// Creates a NetCDF-4 file, replacing a file of that name; it is in define mode until `end_define`.
+  /// Messages call the file `shown`, or `path` if `shown` is empty.
   static NetcdfFile create(const std::string& path, const std::string& shown = "");
 
-  /// Opens a NetCDF-4 file that this process has written to change attributes; then `close`.
+  /// Opens a NetCDF-4 file written by this process to change attributes; call `close` afterwards.
   static NetcdfFile change(const std::string& path, const std::string& shown);
 
   NetcdfFile(NetcdfFile&& other) noexcept;
@@ -62,7 +62,7 @@ class NetcdfFile : public ArrayFile {
   int define_dimension(const std::string& name, Index length);
   int define_variable(const std::string& name, NetcdfType type, std::span<const int> dimensions);
   void compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes, int level = 1);
-  /// In one piece, which is not filled before it is written.
+  /// Stores the variable contiguously, without filling it first.
   void lay_out_at_once(int variable);
   void fill_with_nan(int variable, bool wide = false);  // _FillValue, float32 or float64
   void put_text(int variable, const char* attribute, std::string_view value);  // variable −1: global
@@ -71,9 +71,9 @@ class NetcdfFile : public ArrayFile {
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const float* values);
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const double* values);
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const Index* values);
-  void write(int variable, std::span<const std::string> values);  // all of a list
-  /// Ends writing or reading; throws UserError where the last bytes could not be written. A file that is
-  /// written and destroyed without `close` has no defined content.
+  void write(int variable, std::span<const std::string> values);  // a whole list
+  /// Ends writing or reading; throws UserError if the last bytes could not be written. The content of a
+  /// written file that is destroyed without `close` is undefined.
   void close();
 
  private:
@@ -86,15 +86,15 @@ class NetcdfFile : public ArrayFile {
   void abandon() noexcept;
   void check(int status, std::string_view variable) const;
   void check_read(int status, const NetcdfVariable& variable) const;
-  /// Filters of the variable that HDF5 does not have by itself, and how to get them; empty: none.
+  /// The variable's filters that HDF5 lacks, and how to get them; empty if there are none.
   [[nodiscard]] std::string foreign_filters(const NetcdfVariable& variable) const;
   void check_claim(const NetcdfVariable& variable, double bytes_each, double ratio) const;
   [[noreturn]] void cannot_write(int status, int cause) const;
 
-  std::uint64_t bytes_ = 0;               // of a file that is read,
-  std::int64_t changed_ = 0;              // and its last change, in nanoseconds
-  std::uint64_t device_ = 0, inode_ = 0;  // of the file
-  int id_ = -1;                           // of the library; −1: closed
+  std::uint64_t bytes_ = 0;               // size of a file open for reading
+  std::int64_t changed_ = 0;              // its last change, in nanoseconds
+  std::uint64_t device_ = 0, inode_ = 0;  // identity of the file
+  int id_ = -1;                           // the library's id; −1: closed
   bool writing_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Attributes of NetCDF files: text without padding, numbers whatever their type.
+// Attributes of NetCDF files: text without padding, numbers of any type.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t longest_text = std::size_t{1} << 20;
 
-/// A list of strings becomes one text, with blanks between them, as `coordinates` has it.
+/// A list of strings becomes one text, separated by blanks as in `coordinates`.
 std::optional<std::string> text_attribute(int file, int variable, const char* name) {
   nc_type type = NC_NAT;
   std::size_t length = 0;
