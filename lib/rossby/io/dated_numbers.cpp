@@ -294,7 +294,7 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
     if (!moment) bad = std::min(bad, t);
   }
   if (bad < values.size()) {
-    // Few of the counts that happen to begin like dates are dates.
+    // Numbers of which fewer than nine in ten are dates are counts.
     if (guessed && 10 * moments.size() < 9 * values.size()) return std::nullopt;
     user_error("{}: the times look like {}, but step {} has {}, which is not a date: {}", origin,
                name_of(form), bad, values[bad], advice());

@@ -11,7 +11,7 @@
 namespace rossby {
 namespace {
 
-/// Reads the big-endian header fields; `good` turns false at the end of the file or at nonsense.
+/// Reads the big-endian header fields; `good` becomes false at the end of the file or on invalid data.
 class Header {
  public:
   Header(const std::string& path, std::uint64_t file_bytes)
@@ -68,7 +68,7 @@ void skip_attributes(Header& header, int width) {
 
 struct Extent {
   std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;  // of all, or of one record
+  std::uint64_t bytes = 0;  // total, or of one record
   bool record = false;
 };
 
@@ -94,7 +94,7 @@ Extent read_variable(Header& header, int width, int offset_width,
   bytes *= static_cast<long double>(type_bytes(header.integer(4)));
   header.integer(width);  // vsize, redundant and wrong for large variables
   extent.begin = header.integer(offset_width);
-  if (!(bytes <= 9e18L)) header.fail();  // not a number, too: lengths of 0 times endless ones
+  if (!(bytes <= 9e18L)) header.fail();  // also catches NaN from a length of 0 times an infinite one
   extent.bytes = header.good() ? static_cast<std::uint64_t>(bytes) : 0;
   return extent;
 }
@@ -111,7 +111,7 @@ void check_classic_size(const std::string& path) {
   const int width = version == 5 ? 8 : 4;
   const int offset_width = version == 1 ? 4 : 8;
   std::uint64_t records = header.integer(width);
-  if (width == 4 && records == 0xffffffffu) records = 0;  // a stream: the number is not known
+  if (width == 4 && records == 0xffffffffu) records = 0;  // a stream: the number is unknown
   header.integer(4);
   std::vector<std::uint64_t> dimensions;
   for (std::uint64_t i = 0, count = header.integer(width); i < count && header.good(); ++i) {
@@ -126,7 +126,7 @@ void check_classic_size(const std::string& path) {
   long double record_bytes = 0, end = 0;
   const auto recorded =
       std::count_if(extents.begin(), extents.end(), [](const Extent& e) { return e.record; });
-  for (const Extent& e : extents)  // one record variable alone is not padded
+  for (const Extent& e : extents)  // a single record variable is not padded
     if (e.record) record_bytes += static_cast<long double>(recorded > 1 ? (e.bytes + 3) / 4 * 4 : e.bytes);
   for (const Extent& e : extents) {
     if (e.record && records == 0) continue;

@@ -1,4 +1,4 @@
-// What a NetCDF file holds beside its series: groups, coordinates, marks of what was never written.
+// Contents of a NetCDF file besides its series: groups, coordinates, marks of unwritten values.
 #include <cmath>
 
 #include <netcdf.h>
@@ -32,7 +32,7 @@ void NetcdfFile::check_written(const NetcdfVariable& variable) const {
   check(nc_inq_vartype(id_, variable.id, &type), variable.name);
   std::size_t bytes_each = 1, filters = 0;
   if (type != NC_STRING) check(nc_inq_type(id_, type, nullptr, &bytes_each), variable.name);
-  // Classic files have none, and were held against their size when they were opened.
+  // Classic files have no filters, and their size was checked when they were opened.
   const bool plain = nc_inq_var_filter_ids(id_, variable.id, &filters, nullptr) == NC_NOERR && filters == 0;
   check_claim(variable, static_cast<double>(bytes_each), plain ? 1 : deflate_ratio);
 }

@@ -1,4 +1,4 @@
-// Filters of HDF5 that come as plug-ins.
+// HDF5 filters that are plug-ins.
 #include <fmt/format.h>
 #include <netcdf.h>
 #include <netcdf_filter.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned last_own_filter = 6;  // deflate, shuffle, fletcher32, szip, nbit, scale-offset
 
-/// Names as the HDF Group has registered them.
+/// Names as registered with the HDF Group.
 std::string_view filter_name(unsigned id) {
   constexpr std::pair<unsigned, std::string_view> names[] = {{4, "szip"},
                                                              {307, "bzip2"},

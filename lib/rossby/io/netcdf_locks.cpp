@@ -20,7 +20,7 @@ constexpr const char* variable = "HDF5_USE_FILE_LOCKING";
 
 enum class Locking { off, on, unsaid };
 
-/// What a user has said, before this process says it for HDF5.
+/// The user's setting, read before this process sets its own for HDF5.
 Locking said() {
   static const Locking locking = [] {
     const char* value = std::getenv(variable);
@@ -31,10 +31,10 @@ Locking said() {
   return locking;
 }
 
-/// 0, or the error of asking for a shared lock, which is given back.
+/// Returns 0, or the error of requesting a shared lock; releases the lock.
 int try_lock(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;  // said elsewhere
+  if (fd < 0) return 0;  // another check reports this
   errno = 0;
   const int cause = ::flock(fd, LOCK_SH | LOCK_NB) == 0 ? 0 : errno;
   ::close(fd);
@@ -62,7 +62,7 @@ std::string why_hdf5_refuses(const std::string& path) {
   if (file.gcount() < 24 || !std::string_view(head.data(), 8).starts_with("\x89HDF\r\n\x1a\n")) return "";
   const int version = head[8];
   const auto flags = static_cast<unsigned char>(head[version >= 2 ? 11 : 20]);
-  if (version >= 2 && (flags & 5U) != 0)  // open for writing, also by a writer that lets others read
+  if (version >= 2 && (flags & 5U) != 0)  // open for writing, including by a writer that allows readers
     return "marked as open for writing: a process still writes it, or ended without closing it; if none "
            "does, "
            "h5clear -s FILE takes the mark away";

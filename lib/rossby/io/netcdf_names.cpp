@@ -1,4 +1,4 @@
-// Names in NetCDF files: one text or number an element.
+// Names in NetCDF files: one text or number per element.
 #include <netcdf.h>
 
 #include "rossby/base/user_error.hpp"

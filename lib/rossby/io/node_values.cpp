@@ -25,7 +25,7 @@ constexpr double none = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view other_file_key = "data.static_file";
 constexpr std::size_t largest_table = std::size_t{1} << 31;
 
-/// Dimensions that count: those of length 1 do not, unless a series of one node has nothing else.
+/// Relevant dimensions: dimensions of length 1 are dropped, unless a series of one node has no other.
 std::vector<NetcdfDimension> long_dimensions(const NetcdfVariable& variable) {
   std::vector<NetcdfDimension> kept;
   for (const NetcdfDimension& dimension : variable.dimensions)
@@ -38,7 +38,7 @@ bool planar(const SeriesInfo& series) {
   return series.gridded || series.curvilinear;
 }
 
-/// Whether these are the series' node dimensions: the same lengths and, in its own file, names.
+/// True if these are the series' node dimensions: the same lengths and, in its own file, the same names.
 bool of_nodes(const SeriesInfo& series, const std::vector<NetcdfDimension>& dimensions, bool own_file) {
   if (!planar(series))
     return dimensions.size() == 1 && dimensions[0].length == series.file_nodes &&
@@ -60,7 +60,7 @@ std::string wanted_text(const SeriesInfo& series) {
                         : fmt::format("({} = {})", series.column_name, series.file_nodes);
 }
 
-/// Values of another file's sensors as those of the series'.
+/// Maps values of another file's sensors to the series' sensors.
 std::vector<double> by_ids(const ArrayFile& file, const SeriesInfo& series, const NetcdfDimension& dimension,
                            const std::vector<double>& values, const std::string& name) {
   std::vector<double> matched;

@@ -71,8 +71,8 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<Se
   }
 }
 
-/// The index behind the string that begins at `toml[begin]`, a quote. One of a single line ends with the line
-/// at the latest: what is no TOML is for the library to say.
+/// The index after the string that begins at `toml[begin]`, a quote. A single-line string ends with the line
+/// at the latest: reporting invalid TOML is left to the library.
 std::size_t behind_string(std::string_view toml, std::size_t begin) {
   const char quote = toml[begin];
   const std::string three(3, quote);
@@ -81,7 +81,7 @@ std::size_t behind_string(std::string_view toml, std::size_t begin) {
     if (toml[at] == '\\' && quote == '"') {
       ++at;
     } else if (lines && toml.substr(at, 3) == three) {
-      // Up to two quotes of the text itself may stand before the three.
+      // Up to two quotes that belong to the text may stand before the closing three.
       for (at += 3; at < toml.size() && toml[at] == quote;) ++at;
       return at;
     } else if (!lines && (toml[at] == quote || toml[at] == '\n')) {
@@ -91,8 +91,8 @@ std::size_t behind_string(std::string_view toml, std::size_t begin) {
   return toml.size();
 }
 
-/// The library and we go down by one call for each part of a dotted key, so its parts are counted first: the
-/// line of a key with too many, or 0.
+/// Both the library and this parser recurse once per part of a dotted key, so parts are counted first.
+/// Returns the line of a key with too many parts, or 0.
 int too_deep(std::string_view toml) {
   constexpr int most_dots = 15;
   int dots = 0;
@@ -184,7 +184,7 @@ bool is_utf8(std::string_view text) {
     if (lead < 0xc2 || lead > 0xf4) return false;
     const std::size_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
     if (i + more > text.size()) return false;
-    // No longer form than needed, no surrogates, nothing above U+10FFFF.
+    // Rejects overlong forms, surrogates and code points above U+10FFFF.
     const unsigned char low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     if (byte(i) < low || byte(i) > high) return false;

@@ -11,7 +11,7 @@
 namespace rossby {
 namespace {
 
-/// Variables on their way to the file: defined first, written when the header is complete.
+/// Variables of the file: defined first, written once the header is complete.
 class RelationVariables {
  public:
   explicit RelationVariables(NetcdfFile& file) : file_(file) {}

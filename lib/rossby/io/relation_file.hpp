@@ -8,7 +8,7 @@
 
 namespace rossby {
 
-/// A weight with which a node acts on another one.
+/// The weight of one node's influence on another.
 struct RelationEdge {
   int relation = 0;
   Index source = 0;  // the node that acts
@@ -16,24 +16,24 @@ struct RelationEdge {
   double weight = 0;
 };
 
-/// What a file of learned relations holds, n nodes and r relations. Lists may be empty where it says so: they
-/// are not written then.
+/// Contents of a file of learned relations, with n nodes and r relations. Lists that may be empty are then
+/// not written.
 struct RelationLayout {
   Index nodes = 0;
-  std::vector<Index> file_node;            // of each node, its place among those of the data file
+  std::vector<Index> file_node;            // each node's place in the data file
   std::vector<double> node_lat, node_lon;  // degrees; empty: no coordinates
-  std::vector<std::string> node_ids;       // what the data file calls them; empty: nothing
+  std::vector<std::string> node_ids;       // the data file's names; empty: none
   std::vector<std::string> relations;      // names
-  std::vector<Index> searched;             // of each relation: nodes whose weights were searched for edges
+  std::vector<Index> searched;             // per relation: nodes whose weights were searched for edges
   std::vector<RelationEdge> edges;
   std::vector<double> edge_distance;  // km; with coordinates
   std::vector<double> edge_bearing;   // degrees clockwise from north at which the target sees the source
-  std::vector<double> self_weight;    // of each node; empty: no self relation
+  std::vector<double> self_weight;    // per node; empty: no self relation
   std::vector<Index> places;          // nodes whose influence is mapped; empty: none
-  /// (r, places, n), NaN where there is no weight: with which nodes act on a place, and a place on nodes.
+  /// (r, places, n), NaN if there is no weight: weights of nodes on a place, and of a place on nodes.
   std::vector<double> on_place, of_place;
-  /// Middles of bins, and (r, distances, bearings): means of |weight| over pairs, and how many; with
-  /// coordinates.
+  /// Centres of bins, and (r, distances, bearings): means of |weight| over pairs, and the number of pairs;
+  /// with coordinates.
   std::vector<double> distance, bearing, strength, pairs;
   std::string title;
   std::vector<std::pair<std::string, std::string>> attributes;  // further global ones

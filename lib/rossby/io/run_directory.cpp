@@ -24,7 +24,7 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown host";
 }
 
-/// "process 123 on host" as its holder wrote it into the lock file; empty where it wrote nothing yet.
+/// "process 123 on host", as the holder wrote it into the lock file; empty if it has written nothing yet.
 std::string holder(int fd) {
   char text[512];
   const ssize_t length = ::pread(fd, text, sizeof text, 0);
@@ -32,7 +32,7 @@ std::string holder(int fd) {
   return line.substr(0, line.find('\n'));
 }
 
-/// Whether the process of a holder's line still lives, as far as this host can tell.
+/// True if the process named in a holder's line still lives, as far as this host can tell.
 bool lives_here(const std::string& line) {
   long pid = 0;
   char host[257] = {};
@@ -54,8 +54,8 @@ int take_lock(const std::string& path) {
   while (locked != 0 && errno == EINTR) locked = ::flock(fd, LOCK_EX | LOCK_NB);
   const int cause = errno;
   const std::string line = holder(fd);
-  // Any other answer is that of a file system without locks, whose numbers differ (NFS without a lock daemon,
-  // Lustre without flock, DVS): the note in the file has to do.
+  // Any other error means a file system without locks; its number varies (NFS without a lock daemon, Lustre
+  // without flock, DVS). The note in the file must then suffice.
   const bool no_locks = locked != 0 && cause != EWOULDBLOCK && cause != EACCES;
   if ((locked != 0 && !no_locks) || (no_locks && lives_here(line))) {
     ::close(fd);
@@ -71,7 +71,7 @@ int take_lock(const std::string& path) {
   return fd;
 }
 
-/// Length of a file up to and with its last line break.
+/// Length of a file up to and including its last line break.
 off_t whole_lines(int fd, off_t size) {
   char c = 0;
   while (size > 0 && ::pread(fd, &c, 1, size - 1) == 1 && c != '\n') --size;

@@ -1,4 +1,4 @@
-// Which variable of a file is the series, if nobody says.
+// Choice of the variable that is the series, if none is named.
 #include <algorithm>
 #include <set>
 
@@ -16,18 +16,18 @@ bool is_data(const ArrayFile& file, const NetcdfVariable& variable) {
   return variable.type != NetcdfType::text && file.has(variable, "scale_factor");
 }
 
-/// Counts, say: integers that mean themselves.
+/// True for integers that are values themselves, such as counts.
 bool is_count(const ArrayFile& file, const NetcdfVariable& variable) {
   return (variable.type == NetcdfType::int32 || variable.type == NetcdfType::other_integer) &&
          !file.text(variable, "flag_meanings");
 }
 
-/// Bytes are flags and masks, mostly: where there is nothing else, they may be counts.
+/// Bytes are mostly flags and masks. They may be counts if there is no other variable.
 bool is_bytes(const ArrayFile&, const NetcdfVariable& variable) {
   return variable.type == NetcdfType::int8;
 }
 
-/// CF-1.8, chapter 9.3.2: times (station, obs), other ones for each station.
+/// CF-1.8, chapter 9.3.2: times (station, obs), different for each station.
 std::string own_times_text(const ArrayFile& file) {
   for (const NetcdfVariable& time : file.variables()) {
     if (time.dimensions.size() != 2 ||
@@ -76,7 +76,7 @@ std::string ragged_text(const ArrayFile& file) {
       samples, counts != nullptr ? counts->name : index->name, stamp, node, name, name);
 }
 
-/// The reason behind "no variable fits", and what to do.
+/// The reason for "no variable fits", and what to do.
 std::string why_nothing_fits(const ArrayFile& file) {
   if (std::string ragged = ragged_text(file); !ragged.empty()) return ragged;
   if (std::string times = own_times_text(file); !times.empty()) return times;
@@ -127,13 +127,13 @@ std::vector<VariableLayout> fitting(const ArrayFile& file) {
     for (const NetcdfVariable& variable : file.variables())
       if (wanted(file, variable) && !auxiliary.contains(variable.name))
         if (const auto layout = fit(file, variable, reason)) layouts.push_back(*layout);
-    // A name is a hint that counts beside something else.
+    // A name is a hint that counts only if there is another candidate.
     const auto sounds = [](const VariableLayout& layout) { return sounds_auxiliary(*layout.variable); };
     if (!std::all_of(layouts.begin(), layouts.end(), sounds)) std::erase_if(layouts, sounds);
     return layouts;
   };
   std::vector<VariableLayout> layouts = all(is_data);
-  // Beside real numbers that do not fit, integers are what belongs to them: quality, counts of observations.
+  // If real numbers exist that do not fit, integers are their companions: quality, counts of observations.
   const bool other = std::any_of(file.variables().begin(), file.variables().end(), [&](const auto& v) {
     return is_data(file, v) && v.dimensions.size() > 1 && !auxiliary.contains(v.name) &&
            std::any_of(v.dimensions.begin(), v.dimensions.end(),
@@ -145,7 +145,7 @@ std::vector<VariableLayout> fitting(const ArrayFile& file) {
 
 namespace {
 
-/// Of a name that the file does not have.
+/// Throws for a name that the file lacks.
 [[noreturn]] void refuse_name(const ArrayFile& file, const std::string& name) {
   for (const std::string& left_out : file.unreadable())
     if (left_out.starts_with(fmt::format("{}: array {}:", file.path(), name))) user_error("{}", left_out);
@@ -157,7 +157,7 @@ namespace {
              candidates.empty() ? "none" : fmt::format("{}", fmt::join(candidates, ", ")));
 }
 
-/// The only variable that fits.
+/// Returns the only variable that fits.
 std::vector<VariableLayout> choose_alone(const ArrayFile& file) {
   std::vector<VariableLayout> found = fitting(file);
   if (found.size() == 1) return found;

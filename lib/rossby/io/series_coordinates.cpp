@@ -18,7 +18,7 @@ namespace {
 constexpr double degrees_a_radian = 180 / std::numbers::pi;
 
 struct Angle {
-  std::string_view name;  // begins so
+  std::string_view name;  // prefix
   double degrees;
 };
 constexpr Angle angles[] = {{"deg", 1},
@@ -32,20 +32,20 @@ constexpr Angle angles[] = {{"deg", 1},
                             {"arc_sec", 1 / 3600.0}};
 constexpr Angle prefixes[] = {{"micro", 1e-6}, {"milli", 1e-3}};
 
-/// Values that were never written or are marked as missing become NaN.
+/// Turns values that were never written or are marked as missing into NaN.
 void drop_missing(const ArrayFile& file, const NetcdfVariable& variable, std::vector<double>& values) {
   std::vector<double> missing = file.numbers(variable, "_FillValue");
   for (const double mark : file.numbers(variable, "missing_value")) missing.push_back(mark);
   if (const auto fill = file.default_fill(variable); fill && missing.empty()) missing.push_back(*fill);
   const auto scale = file.number(variable, "scale_factor"), offset = file.number(variable, "add_offset");
-  if (scale || offset)  // as the values are
+  if (scale || offset)  // scaled like the values
     for (double& mark : missing) mark = mark * scale.value_or(1) + offset.value_or(0);
   for (double& value : values)
     if (std::find(missing.begin(), missing.end(), value) != missing.end())
       value = std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Of a variable (time, row, column) its first step, which the last one has to equal.
+/// The first step of a variable (time, row, column); it must equal the last step.
 std::vector<double> read_constant(const ArrayFile& file, const NetcdfVariable& variable) {
   const Index steps = variable.dimensions[0].length, plane = steps == 0 ? 0 : variable.size() / steps;
   const Index count[] = {1, variable.dimensions[1].length, variable.dimensions[2].length};
@@ -61,7 +61,7 @@ std::vector<double> read_constant(const ArrayFile& file, const NetcdfVariable& v
   return first;
 }
 
-/// Whether degrees cannot be such numbers, or numbers without a unit look like radians.
+/// Doubts: numbers that cannot be degrees, or numbers without a unit that look like radians.
 struct Doubt {
   std::string remark;
   bool impossible = false;
@@ -117,7 +117,7 @@ std::optional<double> degrees_in(std::string_view units) {
 
 char direction_of(std::string_view units) {
   const std::string name = lower_case(units);
-  if (name == "degrees") return 0;  // not a degree to the south
+  if (name == "degrees") return 0;  // would be read as degrees south
   for (const std::string_view prefix : {"degrees_", "degree_", "degrees", "degree"}) {
     if (!name.starts_with(prefix)) continue;
     const std::string_view word = std::string_view(name).substr(prefix.size());
@@ -141,7 +141,7 @@ std::vector<double> read_degrees(const ArrayFile& file, const NetcdfVariable& va
       variable.dimensions.size() == 3 ? read_constant(file, variable) : file.read_all(variable);
   drop_missing(file, variable, values);
   for (double& value : values) {
-    constexpr double filling = 1e30;  // of NetCDF and others, where no attribute names it
+    constexpr double filling = 1e30;  // fill value of NetCDF and others, if no attribute names it
     if (std::abs(value) > filling) value = std::numeric_limits<double>::quiet_NaN();
     if (*degrees != 1) value *= *degrees;
   }
@@ -174,7 +174,7 @@ std::vector<double> node_coordinate(const ArrayFile& file, const VariableLayout&
     name = other;
     return read_degrees(file, *v, remarks);
   }
-  // Without such an attribute: the only one that says what it is.
+  // Otherwise the only variable that says what it is.
   const NetcdfVariable* only = nullptr;
   for (const NetcdfVariable& v : file.variables()) {
     if (v.type == NetcdfType::text || v.dimensions.size() != 1 || v.dimensions[0].name != dimension.name ||
@@ -201,7 +201,7 @@ std::vector<std::string> labels_of(const ArrayFile& file, const NetcdfDimension&
       std::vector<std::string> names = file.read_names(v);
       variable = v.name;
       return names;
-    } catch (const UserError&) {  // of a type that is no name: the series is readable without
+    } catch (const UserError&) {  // of a type that is no name: the series is readable without it
       return {};
     }
   }

@@ -16,7 +16,7 @@ bool is_real_type(const NetcdfVariable& variable) {
   return variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
 }
 
-/// Numbers that a file keeps as text: named, since another program may have ignored them.
+/// Reports numbers that a file stores as text, because another program may have ignored them.
 void remark_on_text(const ArrayFile& file, const NetcdfVariable& variable,
                     std::vector<std::string>& remarks) {
   for (const char* name : {"scale_factor", "add_offset", "_FillValue", "missing_value", "valid_range",
@@ -32,8 +32,8 @@ void remark_on_text(const ArrayFile& file, const NetcdfVariable& variable,
   }
 }
 
-/// Attributes that are nearly called as those that count: files have them by mistake, and values that they
-/// are meant for stay as they are stored.
+/// Reports attributes whose names nearly match relevant ones. Files have them by mistake; values are then
+/// read as stored.
 void remark_on_names(const ArrayFile& file, const NetcdfVariable& variable,
                      std::vector<std::string>& remarks) {
   struct Near {
@@ -87,7 +87,7 @@ void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable
           "{}: variable {}: {} = \"{}\" is not a number, so its values cannot be unpacked. Make it a number, "
           "or remove it (ncatted -a {},{},…)",
           file.path(), variable.name, name, file.text(variable, name).value_or(""), name, variable.name);
-    if (const auto text = file.text(variable, name); text && values.size() > 1)  // a decimal comma, mostly
+    if (const auto text = file.text(variable, name); text && values.size() > 1)  // mostly a decimal comma
       user_error(
           "{}: variable {}: {} = \"{}\" is text with {} numbers, so its values cannot be unpacked. Make it "
           "one number, as 0.1 (ncatted -a {},{},o,d,0.1 …)",
@@ -117,7 +117,7 @@ void Decoder::read_missing(const ArrayFile& file, const NetcdfVariable& variable
   for (const char* name : {"_FillValue", "missing_value"})
     for (const double value : file.numbers(variable, name)) {
       if (std::isnan(value)) continue;
-      // An integer cannot be -99.9: that is meant of what it stands for.
+      // An integer cannot be -99.9: the mark refers to the unpacked value.
       if (packed_ && !is_real_type(variable) && value != std::round(value))
         missing_scaled_.push_back(value);
       else
@@ -129,12 +129,13 @@ void Decoder::read_missing(const ArrayFile& file, const NetcdfVariable& variable
 
 void Decoder::read_ranges(const ArrayFile& file, const NetcdfVariable& variable) {
   const bool real = is_real_type(variable);
-  // Of integers that stand for real numbers, a real bound is one of those: NetCDF User Guide, appendix A.
+  // For integers that stand for real numbers, a real bound refers to the unpacked values: NetCDF User Guide,
+  // appendix A.
   const auto bound = [&](const char* name, std::size_t place, bool is_high) {
     const auto values = file.numbers(variable, name);
     if (place >= values.size()) return;
     Range& range = packed_ && !real && file.is_real(variable, name) ? scaled_ : stored_;
-    // In the type of the data: 1.1 of a double is no bound for 1.1 of a float.
+    // Compare in the type of the data: 1.1 in double is no bound for 1.1 in float.
     const double value = variable.type == NetcdfType::float32
                              ? static_cast<double>(static_cast<float>(values[place]))
                          : file.is_real(variable, name) ? values[place]
@@ -189,7 +190,7 @@ void Decoder::read_row(const float* raw, Index count, const std::vector<float>& 
   }
 }
 
-/// An integer as its attribute _Unsigned wants it read (NetCDF User Guide, appendix A).
+/// Interprets an integer's sign as its attribute _Unsigned says (NetCDF User Guide, appendix A).
 double Decoder::with_sign(double value) const {
   const bool turns = wraps_ > 0 ? value < 0 : value >= -wraps_ / 2;
   return turns ? value + wraps_ : value;

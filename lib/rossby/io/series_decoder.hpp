@@ -11,12 +11,12 @@
 
 namespace rossby::detail {
 
-/// How the raw values of a variable become float32 in its units, NaN where missing: CF-1.8, chapters 2.5 and
+/// Converts the raw values of a variable to float32 in its units, NaN if missing: CF-1.8, chapters 2.5 and
 /// 8.1, and appendix A of the NetCDF User Guide.
 class Decoder {
  public:
-  /// Throws UserError where scale_factor or add_offset is no number. Attributes that are read otherwise than
-  /// they are written, or not at all, are named in `remarks`.
+  /// Throws UserError if scale_factor or add_offset is no number. `remarks` names attributes that are ignored
+  /// or not read literally.
   Decoder(const ArrayFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
           std::vector<std::string>& remarks);
 
@@ -27,7 +27,7 @@ class Decoder {
     return std::isnan(exact) ? nan_value : static_cast<float>(exact - center);
   }
 
-  /// The value itself, NaN where missing.
+  /// The value itself, NaN if missing.
   template <class Raw>
   [[nodiscard]] double number(Raw raw) const {
     if (wraps_ != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
@@ -43,22 +43,22 @@ class Decoder {
     return converts_ ? exact * conversion_.factor + conversion_.offset : exact;
   }
 
-  /// From now on values are in another unit; the null value stays one of the file's.
+  /// Converts later values to another unit; the null value stays in the file's unit.
   void convert(const UnitConversion& conversion) {
     conversion_ = conversion;
     converts_ = !conversion.is_identity();
   }
 
-  /// The marks of missing values, if values are as they are stored but for these (and what is not finite);
-  /// none: each value goes through `value`.
+  /// Returns the marks of missing values if values are otherwise read as stored (but for non-finite ones).
+  /// None if each value must go through `value`.
   [[nodiscard]] std::optional<std::vector<float>> marks_alone() const;
-  /// `value` of many, by these marks.
+  /// Applies `value` to many values by these marks.
   static void read_row(const float* raw, Index count, const std::vector<float>& marks, float* out);
-  /// The same in place: memory is written only where something is missing.
+  /// The same in place: writes memory only at missing values.
   static void read_row(float* values, Index count, const std::vector<float>& marks);
 
-  /// Whether the values of a variable may be finer than float32: doubles, and integers of more than 24 bits
-  /// or packed ones that are not unpacked in floats.
+  /// True if the values of a variable may be finer than float32: doubles, and integers that have more than 24
+  /// bits or are packed and not unpacked in float.
   [[nodiscard]] bool finer_than_float() const { return finer_; }
 
  private:
@@ -76,7 +76,7 @@ class Decoder {
   void read_ranges(const ArrayFile& file, const NetcdfVariable& variable);
   [[nodiscard]] double with_sign(double value) const;
 
-  /// Of −99.9 a file may have rounded the mark or the value to float32, and not the other.
+  /// A file may have rounded either the mark or the value, such as −99.9, to float32, but not the other.
   template <class Raw>
   static bool is_mark(Raw raw, double mark) {
     return raw == static_cast<Raw>(mark) ||
@@ -86,7 +86,7 @@ class Decoder {
     const float product = raw * static_cast<float>(scale_);
     return product + static_cast<float>(offset_);
   }
-  /// Packed values are steps of `scale` apart: they are off by rounding where they mean the same.
+  /// Packed values are `scale` apart; equal ones may differ by rounding.
   [[nodiscard]] double rounding() const { return packed_ ? 1e-3 * std::abs(scale_) : 0; }
   [[nodiscard]] bool is_null(float value) const {
     if (!null_) return false;
@@ -100,14 +100,14 @@ class Decoder {
   }
 
   double scale_ = 1, offset_ = 0;
-  bool packed_ = false, in_float_ = false;  // the arithmetic, which makes the zeros that were packed
+  bool packed_ = false, in_float_ = false;  // arithmetic, as when zeros were packed
   bool finer_ = false;
   UnitConversion conversion_;
   bool converts_ = false;
-  double wraps_ = 0;  // 2^bits of integers that _Unsigned says have no sign, −2^bits: have one; 0: as stored
+  double wraps_ = 0;  // 2^bits if _Unsigned makes integers unsigned, −2^bits if signed; 0: as stored
   std::vector<double> missing_;         // as stored
-  std::vector<double> missing_scaled_;  // of packed integers, in the units of the variable
-  Range stored_, scaled_;               // that are valid, before and after scaling
+  std::vector<double> missing_scaled_;  // of packed integers, in the variable's units
+  Range stored_, scaled_;               // valid ranges, before and after scaling
   std::optional<double> null_;          // after scaling
 };
 

@@ -22,12 +22,12 @@ using detail::ReadRequest;
 using detail::ReadScratch;
 using detail::SeriesPart;
 
-/// Values that are looked through at once for the observed ones.
+/// Values scanned at once for observed ones.
 constexpr Index observed_values = Index{1} << 22;
-/// Files that stay open: steps are mostly asked for in their order, and each file keeps chunks.
+/// Files that stay open: steps are mostly requested in order, and each open file keeps chunks.
 constexpr std::size_t most_open = 2;
 
-/// Takes steps [first, last) of the file or files, whose whole axis is `time`.
+/// Uses steps [first, last) of the file or files, whose whole axis is `time`.
 void use_steps(SeriesInfo& info, const TimeAxis& time, Index first, Index last) {
   info.all_steps = time.size();
   const Index end = last == -1 ? time.size() : last;
@@ -39,7 +39,7 @@ void use_steps(SeriesInfo& info, const TimeAxis& time, Index first, Index last) 
   info.time = time.slice(first, info.steps);
 }
 
-/// Puts a step of missing values in for each that the time axis lacks.
+/// Inserts a step of missing values for each step that the time axis lacks.
 void fill_gaps(SeriesInfo& info) {
   if (info.time.regular() && info.time.gaps().empty()) return;
   info.filled_gaps = std::ssize(info.time.gaps());
@@ -55,7 +55,7 @@ struct SeriesFile::State {
   std::vector<std::string> names;  // of the variables
   std::optional<double> null_value;
   mutable KnownFiles parts;
-  /// Those of them that are open. The one that was read last stands at the end.
+  /// The open ones of these parts, the last one read at the end.
   mutable std::vector<std::size_t> open_parts;
 
   State() = default;
@@ -71,7 +71,7 @@ struct SeriesFile::State {
   void read_present(const ReadRequest<Out>& request) const;
 };
 
-/// The part, opened if it is not open. Its header was checked.
+/// Returns the part, opening it if necessary. Its header was checked before.
 const SeriesPart& SeriesFile::State::part(std::size_t p) const {
   if (const auto at = std::find(open_parts.begin(), open_parts.end(), p); at != open_parts.end()) {
     std::rotate(at, at + 1, open_parts.end());
@@ -245,7 +245,7 @@ void SeriesFile::State::read_steps(const ReadRequest<Out>& request) const {
   require(request.centers.empty() || static_cast<Index>(request.centers.size()) == width,
           "every node and feature has a center");
   if (info.present.empty()) return read_present(request);
-  for (Index t = 0; t < request.count;) {  // stretches of steps that the files have, or have not
+  for (Index t = 0; t < request.count;) {  // stretches of steps that the files have or lack
     const auto* step = info.present.data() + request.first + t;
     Index count = 1;
     while (t + count < request.count && (step[count] < 0) == (*step < 0)) ++count;
@@ -309,8 +309,8 @@ std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
     std::iota(nodes.begin(), nodes.end(), first + begin);
     const auto n = static_cast<Index>(nodes.size());
     const Index most = std::clamp<Index>(observed_values / (n * series.features), 1, series.steps);
-    Buffer<float> values(most * n * series.features);  // which goes back to the system
-    Index unseen = n;                                  // mostly none after a few steps: pieces begin small
+    Buffer<float> values(most * n * series.features);  // its memory goes back to the system
+    Index unseen = n;                                  // mostly none after a few steps, so pieces begin small
     for (Index t = 0, steps = std::min<Index>(most, 16); t < series.steps && unseen > 0;
          t += steps, steps = std::min(8 * steps, most)) {
       steps = std::min(steps, series.steps - t);

@@ -1,4 +1,4 @@
-// Several files as one series: what they have to have in common, and their time axis.
+// Several files as one series: checks of their common properties, and their time axis.
 #include "rossby/io/series_header.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t fnv_prime = 0x100000001B3ull;
 
-/// Of coordinates as float32, which one file may keep and another not; one NaN.
+/// A hash of coordinates as float32, because files may differ in precision, with one NaN.
 std::uint64_t hash_of(const std::vector<double>& degrees) {
   std::uint64_t hash = 0xCBF29CE484222325ull + degrees.size();
   for (const double value : degrees) {
@@ -40,7 +40,7 @@ std::uint64_t hash_of(const std::vector<std::string>& names) {
   return hash.value();
 }
 
-/// 0 where they cannot be read: who needs the edges hears of it.
+/// 0 if edges cannot be read: users of the edges report the error.
 std::uint64_t hash_of_edges(const ArrayFile& file, Index count) {
   constexpr Index block = Index{1} << 16;
   std::uint64_t hash = 1;
@@ -67,7 +67,7 @@ std::string unit_text(const std::string& unit) {
   return unit.empty() ? "no unit" : fmt::format("\"{}\"", unit);
 }
 
-/// A file of the series, and the one that it is held against.
+/// A file of the series, and the one that it is compared with.
 struct Pair {
   const SeriesHeader &here, &first;
   std::span<const std::string> variables;
@@ -123,7 +123,7 @@ struct Pair {
           path(), first_path(), a.edges, b.edges);
   }
 
-  /// Headers have hashes alone: the files say which node differs.
+  /// Reads the files to find the node that differs, because headers have only hashes.
   [[noreturn]] void refuse_nodes() const {
     const auto open = [&](const std::string& of) {
       return SeriesPart::open(of, variables, null_value).describe(false).info;
@@ -190,7 +190,7 @@ class Axes {
         user_error("{}: its time has dates ({}), that of {} has none. Give all files of a series dates",
                    names[dated], headers[dated].stamps.units, names[other]);
       }
-    for (std::size_t k = 1; k < axes_.size(); ++k) check_calendars(0, k);  // stamps compare in one alone
+    for (std::size_t k = 1; k < axes_.size(); ++k) check_calendars(0, k);  // stamps need one calendar
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::size_t a, std::size_t b) { return starts_before(a, b); });
     for (std::size_t k = 1; k < order_.size(); ++k) check_disjoint(order_[k - 1], order_[k]);
@@ -221,7 +221,7 @@ class Axes {
                             : axes_[a].values().front() < axes_[b].values().front();
   }
 
-  /// The calendars of most files differ before 1582-10-15 alone.
+  /// Most files' calendars differ only before 1582-10-15.
   void check_calendars(std::size_t a, std::size_t b) const {
     if (!axes_[a].dated()) return;
     const auto calendar = [&](std::size_t k) {
@@ -258,7 +258,7 @@ class Axes {
   std::vector<std::size_t> order_;
 };
 
-/// Remarks of the first file, and of others what the first has not.
+/// Remarks of the first file, and remarks of others that the first lacks.
 std::vector<std::string> join_remarks(std::span<const SeriesHeader> headers,
                                       const std::vector<std::size_t>& order) {
   constexpr std::size_t most = 5;
@@ -291,7 +291,7 @@ SeriesHeader SeriesHeader::read(const std::string& path, std::span<const std::st
   header.stamps = std::move(contents.stamps);
   header.info = std::move(contents.info);
   SeriesInfo& info = header.info;
-  // Of the joined axis it may be another.
+  // The joined axis may have another one.
   if (const std::string& guess = contents.time.remark(); !guess.empty())
     std::erase(info.remarks, fmt::format("{}: {}", header.stamps.variable, guess));
   header.latitudes = hash_of(info.gridded ? info.lat : info.node_lat);

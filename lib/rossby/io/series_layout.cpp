@@ -17,8 +17,8 @@ bool one_of(const std::string& text, std::initializer_list<std::string_view> wor
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-/// CF-1.8, chapter 4: what an axis is follows from its units, standard_name or axis attribute; common names
-/// serve where a file has none of these.
+/// CF-1.8, chapter 4: units, standard_name or axis attribute determine the kind of an axis; common names
+/// count if a file has none of these.
 Axis axis_of(const ArrayFile& file, const NetcdfDimension& dimension) {
   const std::string name = lower_case(dimension.name);
   if (const NetcdfVariable* v = coordinate(file, dimension)) {
@@ -51,10 +51,10 @@ std::string dimension_text(const NetcdfVariable& variable) {
   return fmt::format("({})", fmt::join(names, ", "));
 }
 
-/// The latitudes and longitudes of a curvilinear grid with these dimensions, in `layout`; false where it has
-/// none. In `other` one that is of further dimensions, too.
+/// Finds the latitudes and longitudes of a curvilinear grid with these dimensions and puts them in `layout`;
+/// returns false if there are none. `other` gets one with further dimensions, if any.
 bool find_curvilinear(const ArrayFile& file, VariableLayout& layout, std::string& other) {
-  // Grids may be staggered: those that the variable names are its own (CF-1.8, chapter 5).
+  // Grids may be staggered: the variable's own coordinates are those that it names (CF-1.8, chapter 5).
   const std::string named = fmt::format(" {} ", file.text(*layout.variable, "coordinates").value_or(""));
   const auto find = [&](bool is_kind(const ArrayFile&, const NetcdfVariable&)) -> const NetcdfVariable* {
     const NetcdfVariable *found = nullptr, *at_all_times = nullptr;
@@ -79,8 +79,8 @@ bool find_curvilinear(const ArrayFile& file, VariableLayout& layout, std::string
   return layout.latitude != nullptr && layout.longitude != nullptr;
 }
 
-/// Why (time, a, b) is not of nodes and their features by the names of a and b, which nobody would notice in
-/// the numbers; empty: nothing says so.
+/// The reason why, by the names of a and b, (time, a, b) is not nodes and their features: the numbers would
+/// not show the mistake. Empty if there is none.
 std::string why_not_features(const std::string& a, const std::string& b) {
   const auto are_nodes = [](const std::string& name) {
     return one_of(
@@ -107,13 +107,14 @@ std::string why_not_features(const std::string& a, const std::string& b) {
   return "";
 }
 
-/// A dimension of an ensemble.
+/// True for an ensemble dimension.
 bool is_member(const NetcdfDimension& dimension) {
   return one_of(lower_case(dimension.name),
                 {"ensemble", "member", "members", "realization", "number", "ens"});
 }
 
-/// A dimension of stations: the file says that it holds time series of them, or they have names or latitudes.
+/// True for a dimension of stations: the file says that it holds their time series, or they have names or
+/// latitudes.
 bool is_stations(const ArrayFile& file, const NetcdfDimension& dimension) {
   if (lower_case(file.title("featureType").value_or("")) == "timeseries") return true;
   return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
@@ -130,13 +131,12 @@ bool is_time(const ArrayFile& file, const NetcdfDimension& dimension) {
 
 namespace {
 
-/// Without standard_name: an angle whose long_name says so, or of a name that only such variables have.
-/// Rotated coordinates are others.
+/// Without standard_name: an angle whose long_name says so, or whose name is used only for such variables.
+/// Rotated coordinates do not count.
 bool is_called(const ArrayFile& file, const NetcdfVariable& variable, const std::string& units,
                std::string_view kind, std::initializer_list<std::string_view> names) {
   if (file.has(variable, "standard_name") || direction_of(units) != 0) return false;
-  if (one_of(lower_case(variable.name), names))
-    return true;  // of whatever unit: read_degrees says if it is none
+  if (one_of(lower_case(variable.name), names)) return true;  // of any unit: read_degrees reports a wrong one
   return !units.empty() && degrees_in(units) &&
          lower_case(file.text(variable, "long_name").value_or("")) == kind;
 }
@@ -181,16 +181,16 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
     for (std::size_t d = 0; d < axes.size(); ++d)
       if (has_auxiliary_time(file, variable, variable.dimensions[d])) axes[d] = Axis::time;
   const auto time = std::find(axes.begin(), axes.end(), Axis::time) - axes.begin();
-  std::vector<int> kept;  // dimensions that count: time first, others where longer than 1 or known
+  std::vector<int> kept;  // relevant dimensions: time first, others if longer than 1 or known
   for (std::size_t d = 0; d < axes.size(); ++d) {
     const NetcdfDimension& dimension = variable.dimensions[d];
-    // One node of several features is no rare thing: what is behind the time may be it.
+    // A single node with several features is common: the dimension after time may be the features.
     const bool spare = axes[d] == Axis::vertical ||
                        (axes[d] == Axis::other &&
                         (axes.size() > 3 || static_cast<std::ptrdiff_t>(d) < time || is_member(dimension)));
     if (dimension.length != 1 || !spare) kept.push_back(static_cast<int>(d));
   }
-  if (kept.size() == 1 && axes.size() > 1) {  // of a single node
+  if (kept.size() == 1 && axes.size() > 1) {  // a single node
     const int last = static_cast<int>(axes.size()) - 1;
     kept.push_back(kept[0] == last ? 0 : last);
     std::sort(kept.begin(), kept.end());
@@ -199,7 +199,7 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
   const auto axis = [&](std::size_t k) { return axes[static_cast<std::size_t>(kept[k])]; };
   const auto times = std::count(axes.begin(), axes.end(), Axis::time);
   const std::string right = "expected are (time, lat, lon) or (time, node[, feature])";
-  for (const int d : kept)  // levels may be nodes or, behind these, features
+  for (const int d : kept)  // levels may be nodes, or features after the nodes
     if (axes[static_cast<std::size_t>(d)] == Axis::vertical &&
         (kept.size() > 3 || (kept.size() == 3 && d != kept[2])))
       return refuse(fmt::format("has {} levels along {}. Take one of them; {}",

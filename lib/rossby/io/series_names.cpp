@@ -37,7 +37,7 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   return names;
 }
 
-/// Files of an entry that is no text file.
+/// Adds the files of an entry that is no text file.
 void add_entry(const std::string& entry, std::vector<std::string>& names) {
   if (entry.empty()) user_error("data.file has an empty name in its list. Remove it");
   if (entry.find_first_of("*?[") == std::string::npos || is_there(entry)) {
@@ -70,12 +70,12 @@ void add_list(const std::string& list, std::vector<std::string>& names) {
     user_error("{}: the list names no file. Write one path per line (data.file)", list);
 }
 
-/// The same file under two names is a mistake that its times would not tell.
+/// Refuses a file named twice, which its times alone would not reveal.
 void refuse_twins(const std::vector<std::string>& names) {
   std::map<std::pair<dev_t, ino_t>, const std::string*> seen;
   for (const std::string& name : names) {
     struct stat status {};
-    if (::stat(name.c_str(), &status) != 0) continue;  // opening it says why
+    if (::stat(name.c_str(), &status) != 0) continue;  // opening it reports why
     const auto [place, is_new] = seen.emplace(std::pair(status.st_dev, status.st_ino), &name);
     if (is_new) continue;
     if (*place->second == name) user_error("{}: the file is named twice in data.file. Name it once", name);
@@ -90,7 +90,7 @@ std::vector<std::string> series_names(std::span<const std::string> entries) {
   for (const std::string& entry : entries)
     entry.ends_with(".txt") && is_there(entry) ? add_list(entry, names) : add_entry(entry, names);
   if (names.size() > 1) refuse_twins(names);
-  for (const std::string& name : names)  // they are written into the run's configuration
+  for (const std::string& name : names)  // names are written into the run's configuration
     if (names.size() > 1 && utf8_text(name) != name)
       user_error("{}: the name of this file is not valid UTF-8. Rename it", utf8_text(name));
   return names;

@@ -1,4 +1,4 @@
-// One file of a series: what it holds, and its values.
+// One file of a series: its contents and its values.
 #include "rossby/io/series_part.hpp"
 
 #include <algorithm>
@@ -18,12 +18,12 @@
 namespace rossby::detail {
 namespace {
 
-/// Values that are read in one piece: 1 MiB of float32. Larger ones would be most of what a rank of a small
-/// training ever takes.
+/// Values read in one piece: 1 MiB of float32. Larger pieces would dominate the memory of a rank in a small
+/// training.
 constexpr Index piece_values = Index{1} << 18;
 constexpr Index largest_chunk_cache = Index{512} << 20;
 
-/// A line if rows or columns that follow each other in a grid do not do so on the Earth.
+/// Adds a line if neighbouring rows or columns of a grid are not neighbours on the Earth.
 void remark_on_order(const std::string& name, const std::vector<double>& axis, bool turns,
                      std::vector<std::string>& remarks) {
   const auto way = [&](std::size_t k) {
@@ -195,14 +195,14 @@ void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, std::size_t
   start[static_cast<std::size_t>(layout.column)] = rectangle.column;
   length[static_cast<std::size_t>(layout.column)] = rectangle.columns;
   if (layout.feature >= 0) length[static_cast<std::size_t>(layout.feature)] = m;
-  if (!chunk.empty()) {  // all chunks of one span of time stay decompressed while its steps are read
+  if (!chunk.empty()) {  // keep all chunks of one time span decompressed while its steps are read
     Index bytes = sizeof(Raw);
     for (std::size_t d = 0; d < chunk.size(); ++d) {
       const Index c = std::max<Index>(chunk[d], 1);
       const Index touched = d == time ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
       bytes = std::min(largest_chunk_cache, bytes * std::min(c, largest_chunk_cache) * touched);
     }
-    if (Index& kept = cached_[v]; kept < bytes) {  // setting it forgets what it holds
+    if (Index& kept = cached_[v]; kept < bytes) {  // setting it drops cached chunks
       kept = bytes;
       file_->cache_chunks(variable, bytes);
     }
@@ -214,7 +214,7 @@ void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, std::size_t
       m == features_)
     marks = decoder.marks_alone();
   const std::vector<NodeRun>& runs = request.scratch->runs[number];
-  // All of the rectangle's cells in their order: what is read has the shape of what is wanted.
+  // All of the rectangle's cells are wanted in their order, so it is read in place.
   bool in_place = false;
   if constexpr (std::is_same_v<Raw, Out>)
     in_place = marks && runs.size() == 1 && runs[0].count == rectangle.area() && runs[0].count == nodes;
@@ -263,7 +263,7 @@ void SeriesPart::cover_nodes(const VariableLayout& layout, std::span<const Index
                                           (layout.row < 0 ? 1 : chunk[static_cast<std::size_t>(layout.row)]));
   const Index columns = layout.length(layout.column);
   if (scratch.columns == columns && scratch.free_cells == free_cells) return;
-  std::vector<Index> order, ascending;  // where the nodes do not ascend
+  std::vector<Index> order, ascending;  // used if the nodes do not ascend
   if (!std::is_sorted(nodes.begin(), nodes.end())) {
     order.resize(nodes.size());
     std::iota(order.begin(), order.end(), Index{0});

@@ -14,16 +14,16 @@
 
 namespace rossby::detail {
 
-/// Nodes that follow each other in a rectangle and in what is read.
+/// Nodes that are contiguous in a rectangle and in the result.
 struct NodeRun {
   Index position, cell, count;
 };
 
-/// What reading one piece leaves for the next, of the same nodes in the same order: their rectangles, memory.
+/// State kept between pieces with the same nodes in the same order: rectangles and memory.
 struct ReadScratch {
-  Index columns = -1, free_cells = -1;  // that the rectangles are for
+  Index columns = -1, free_cells = -1;  // for which the rectangles hold
   std::vector<Rectangle> rectangles;
-  std::vector<std::vector<NodeRun>> runs;  // of each rectangle
+  std::vector<std::vector<NodeRun>> runs;  // per rectangle
   std::vector<float> floats;
   std::vector<double> doubles;
 
@@ -36,7 +36,8 @@ struct ReadScratch {
   }
 };
 
-/// What is read: (count, nodes, m) into `out`, `centers` (nodes, m) subtracted before a value becomes an Out.
+/// A request: (count, nodes, m) into `out`; `centers` (nodes, m) are subtracted before a value becomes an
+/// Out.
 template <class Out>
 struct ReadRequest {
   std::span<const Index> nodes;
@@ -49,24 +50,24 @@ struct ReadRequest {
 /// One file of a series, open for reading.
 class SeriesPart {
  public:
-  /// `variables` may be empty: the only one that fits is taken. Throws UserError.
+  /// If `variables` is empty, the only one that fits is taken. Throws UserError.
   static SeriesPart open(const std::string& path, std::span<const std::string> variables,
                          std::optional<double> null_value);
 
-  /// What the file holds.
+  /// The contents of the file.
   struct Contents {
-    SeriesInfo info;  // all but `time` and what counts steps
+    SeriesInfo info;  // all but `time` and counts of steps
     Stamps stamps;
-    TimeAxis time;  // of all its steps
+    TimeAxis time;  // of all steps of the file
   };
-  /// A grid's `node_lat` and `node_lon`, which its axes give, are left out unless `all_nodes`.
+  /// Omits a grid's `node_lat` and `node_lon`, which its axes give, unless `all_nodes`.
   [[nodiscard]] Contents describe(bool all_nodes) const;
 
-  /// From now on values are in other units, one conversion a variable.
+  /// Converts later values to other units, with one conversion per variable.
   void convert(std::span<const UnitConversion> conversions);
   [[nodiscard]] bool finer_than_float() const;
 
-  /// Keeps what is known of the file and closes it, or opens it again to read values (ArrayFile::pause).
+  /// Closes the file but keeps its header, or opens it again to read values (ArrayFile::pause).
   void pause() noexcept;
   void resume() { file_->resume(); }
 
@@ -77,7 +78,7 @@ class SeriesPart {
   }
   [[nodiscard]] Index features() const { return features_; }
 
-  /// Out is float or double; values as SeriesFile::read_steps gives them.
+  /// Out is float or double; values as in SeriesFile::read_steps.
   template <class Out>
   void read_steps(const ReadRequest<Out>& request) const;
 
@@ -91,12 +92,12 @@ class SeriesPart {
                       const ReadRequest<Out>& request) const;
   void cover_nodes(const VariableLayout& layout, std::span<const Index> nodes, ReadScratch& scratch) const;
 
-  std::unique_ptr<ArrayFile> file_;  // whose variables the layouts point to
+  std::unique_ptr<ArrayFile> file_;  // owns the variables of the layouts
   std::vector<VariableLayout> layouts_;
   std::vector<Decoder> decoders_;
   std::vector<std::string> remarks_;  // of the decoders
   Index features_ = 0;
-  mutable std::vector<Index> cached_;  // bytes of decompressed chunks that are kept, by layout
+  mutable std::vector<Index> cached_;  // bytes of decompressed chunks kept, by layout
 };
 
 }  // namespace rossby::detail

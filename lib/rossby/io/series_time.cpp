@@ -1,4 +1,4 @@
-// The time axis of a series: its coordinate, one that the data name, or stamps as text.
+// The time axis of a series: its coordinate, another one that the data name, or stamps as text.
 #include <algorithm>
 #include <sstream>
 
@@ -27,7 +27,7 @@ bool is_stamps(const ArrayFile& file, const NetcdfVariable& variable, const Netc
          lies_along(variable, dimension) && contains(file.text(variable, "units").value_or(""), " since ");
 }
 
-/// A string, or a row of characters, a step.
+/// True for one string, or one row of characters, per step.
 bool is_texts(const NetcdfVariable& variable, const NetcdfDimension& dimension) {
   return variable.type == NetcdfType::text && variable.dimensions.size() <= 2 &&
          lies_along(variable, dimension);
@@ -47,11 +47,11 @@ bool says_time(const ArrayFile& file, const NetcdfVariable& variable) {
 
 struct LikelyStamps {
   const NetcdfVariable* best = nullptr;
-  std::string rival;  // as likely as the best; empty: none is
+  std::string rival;  // equally likely as the best; empty: none
 };
 
-/// The variable of stamps along a dimension that is most likely the time of the data: it says so, the data
-/// name it, or at least it does not say that it is another time (forecast_reference_time).
+/// The variable along a dimension that most likely holds the data's times: it says so, or the data name it,
+/// or at least it does not say that it is another time (forecast_reference_time).
 LikelyStamps likely_stamps(const ArrayFile& file, const NetcdfVariable& data,
                            const NetcdfDimension& dimension) {
   const std::string named = " " + file.text(data, "coordinates").value_or("") + " ";
@@ -73,7 +73,7 @@ const NetcdfVariable* find_stamps(const ArrayFile& file, const NetcdfVariable& d
                                   const NetcdfDimension& dimension) {
   const LikelyStamps stamps = likely_stamps(file, data, dimension);
   if (const NetcdfVariable* v = coordinate(file, dimension)) {
-    // A coordinate that says to be another time (forecast_reference_time) gives way to the one of the data.
+    // A coordinate that is another time (forecast_reference_time) yields to the data's time.
     const std::string role = file.text(*v, "standard_name").value_or("");
     const bool other = !role.empty() && role != "time" && stamps.best != nullptr &&
                        file.text(*stamps.best, "standard_name") == "time";

@@ -16,7 +16,7 @@ namespace rossby {
 namespace {
 
 constexpr Index chunk_values = Index{1} << 18;  // 1 MiB of float32
-constexpr Index piece_values = Index{1} << 22;  // copied at once when features are taken apart
+constexpr Index piece_values = Index{1} << 22;  // copied at once to separate features
 
 /// Returns names for the `coordinates` attribute.
 std::string define_time(NetcdfFile& file, CoordinateWriter& coordinates, const SeriesLayout& layout,
@@ -152,8 +152,7 @@ void SeriesWriter::define_variables(CoordinateWriter& coordinates, const SeriesL
     coordinates.describe(id, variable.standard_name, variable.long_name, variable.units);
     if (!auxiliary.empty()) file_.put_text(id, "coordinates", auxiliary);
     if (!layout.land_mask.empty()) file_.put_text(id, "ancillary_variables", "land_mask");
-    // Chunks of about 1 MiB that span time: readers of a few nodes and readers of a few steps both stay
-    // quick.
+    // Chunks of about 1 MiB that span time serve readers of a few nodes and readers of a few steps.
     const Index plane = nodes_ * variable.features;
     const Index chunk_steps = std::clamp<Index>(chunk_values / plane, 1, steps_);
     std::vector<Index> chunk{chunk_steps};
@@ -178,7 +177,7 @@ void SeriesWriter::define_variables(CoordinateWriter& coordinates, const SeriesL
   }
 }
 
-/// <variable>_<what>, with a further dimension in front.
+/// Defines <variable>_<what>, with a further dimension in front.
 int SeriesWriter::define_beside(CoordinateWriter& coordinates, const SeriesLayout& layout,
                                 const SeriesVariable& variable, const std::string& what,
                                 std::vector<int> dimensions, std::vector<Index> chunk, Index cache,
@@ -220,8 +219,8 @@ void SeriesWriter::put_beside(int Column::*variable, Index count, std::span<cons
       write_column(column, column.*variable, k, 0, steps_, values.data() + k * size);
 }
 
-/// Steps [first, first + count) of one variable out of (count, nodes, m): of the series, or if `beside` is
-/// not −1 of that place of the dimension in front.
+/// Writes steps [first, first + count) of one variable from (count, nodes, m): to the series, or, if `beside`
+/// is not −1, to that place of the dimension in front.
 template <class T>
 void SeriesWriter::write_column(const Column& column, int id, Index beside, Index first, Index count,
                                 const T* values) {

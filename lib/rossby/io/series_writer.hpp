@@ -17,8 +17,8 @@ namespace rossby {
 class CoordinateWriter;
 
 /// Writes a CF-1.8 NetCDF-4 file, var(time, row, column) or var(time, node[, feature]), float32 (or float64)
-/// with _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer
-/// dies before, nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
+/// with _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; without
+/// `finish` nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
 /// full, …).
 class SeriesWriter {
  public:
@@ -30,17 +30,17 @@ class SeriesWriter {
   SeriesWriter& operator=(const SeriesWriter&) = delete;
   ~SeriesWriter();
 
-  /// The next steps: (any number of steps, nodes, m), m the sum of the variables' features. NaN is missing;
-  /// infinite values are written as missing.
+  /// Appends the next steps: (any number of steps, nodes, m), with m the sum of the variables' features. NaN
+  /// is missing; infinite values are written as missing.
   void append(std::span<const float> values);
   void append_in_double(std::span<const double> values);
 
-  /// Those of all members: (members, steps, nodes, m).
+  /// Writes all members' values: (members, steps, nodes, m).
   void put_members(std::span<const double> values);
-  /// The same of all quantiles.
+  /// Writes all quantiles in the same way.
   void put_quantiles(std::span<const double> values);
 
-  /// After the last step: makes the file durable and gives it its name.
+  /// Call after the last step: makes the file durable and gives it its final name.
   void finish();
 
  private:
@@ -54,7 +54,7 @@ class SeriesWriter {
   struct Column {
     int id;
     Index offset, features;
-    int members = -1, quantiles = -1;  // variables of these
+    int members = -1, quantiles = -1;  // variables of members and quantiles
   };
   int define_beside(CoordinateWriter& coordinates, const SeriesLayout& layout, const SeriesVariable& variable,
                     const std::string& what, std::vector<int> dimensions, std::vector<Index> chunk,
@@ -71,7 +71,7 @@ class SeriesWriter {
   std::vector<Column> columns_;
 };
 
-/// All of it at once.
+/// Writes a whole series at once.
 void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values);
 void write_series_in_double(const std::string& path, const SeriesLayout& layout,
                             std::span<const double> values);

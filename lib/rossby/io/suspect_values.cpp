@@ -8,7 +8,7 @@
 namespace rossby {
 
 void SuspectValues::look_at(float value) {
-  if (value > -999.0F && value < huge) return;  // nearly all
+  if (value > -999.0F && value < huge) return;  // fast path for nearly all values
   if (std::abs(value) >= huge) ++counts_.back();
   for (std::size_t k = 0; k < marks.size(); ++k)
     if (value == marks[k]) ++counts_[k];

@@ -9,15 +9,15 @@
 
 namespace rossby {
 
-/// Counts values that look like marks of missing ones which no attribute names: −999, −9999, −99999, and what
-/// is 1e15 or more in size.
+/// Counts values that look like marks of missing values that no attribute names: −999, −9999, −99999, and
+/// 1e15 or more in size.
 class SuspectValues {
  public:
   void look_at(float value);
-  /// To be summed over ranks.
+  /// Sum these over ranks.
   [[nodiscard]] std::span<double> counts() { return counts_; }
   [[nodiscard]] bool any() const;
-  /// "12 values are -9999, 3 are 1e15 or more in size"; empty where there is none.
+  /// "12 values are -9999, 3 are 1e15 or more in size"; empty if there are none.
   [[nodiscard]] std::string text() const;
 
  private:

@@ -9,11 +9,11 @@
 
 namespace rossby::detail {
 
-/// A finite number that is all of a text; none where it is anything else.
+/// Parses a text that is one finite number; none if it is anything else.
 [[nodiscard]] std::optional<double> finite_number(std::string_view text);
 
-/// Calls `use(line number from 1, fields)` for every line of comma-separated values that is not empty. Blanks
-/// and quotes around a field are left out, as is a byte order mark.
+/// Calls `use(line number from 1, fields)` for every non-empty line of comma-separated values. Strips blanks
+/// and quotes around fields, and a byte order mark.
 void for_table_lines(std::string_view text,
                      const std::function<void(Index, std::span<const std::string_view>)>& use);
 

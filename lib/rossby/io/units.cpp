@@ -9,7 +9,7 @@
 namespace rossby {
 namespace {
 
-/// factor · Π symbol^power; a scale with an offset (temperatures) stands alone.
+/// factor · Π symbol^power; a scale with an offset (temperatures) cannot be part of a product.
 struct Unit {
   double factor = 1, offset = 0;
   std::map<std::string, int, std::less<>> powers = {};
@@ -19,7 +19,7 @@ struct Known {
   std::string_view name;
   double factor;
   std::string_view symbols;  // "kg m -1 s -2": a symbol has power 1 unless a number follows
-  bool prefixed = false;     // takes SI prefixes
+  bool prefixed = false;     // accepts SI prefixes
   double offset = 0;
 };
 
@@ -146,7 +146,7 @@ void multiply_by_word(Unit& unit, std::string_view word, int power) {
   multiply(unit, found->symbols, power);
 }
 
-/// The power behind a word: "m2", "m^2", "m**-2", "s-1". Moves `text` behind it; none where it is no number.
+/// Reads the power after a word: "m2", "m^2", "m**-2", "s-1". Moves `text` past it; none if it is no number.
 std::optional<int> take_power(std::string_view& text) {
   if (text.starts_with("**")) text.remove_prefix(2);
   if (text.starts_with('^')) text.remove_prefix(1);

@@ -5,7 +5,7 @@
 
 namespace rossby {
 
-/// How values in one unit become values in another: factor · value + offset.
+/// Conversion of values between two units: factor · value + offset.
 struct UnitConversion {
   double factor = 1, offset = 0;
 
@@ -14,8 +14,8 @@ struct UnitConversion {
 };
 
 /// The conversion between two units as files write them: "hPa" and "Pa", "degC" and "K", "km/h" and "m s-1".
-/// Units are products of powers of SI units with prefixes, of those that data come in beside them (day, bar,
-/// litre, knot, %, ppm) and of words that are not known, each a unit of its own. None: not of one kind.
+/// Units are products of powers of SI units with prefixes, of other units common in data (day, bar, litre,
+/// knot, %, ppm) and of unknown words, each a unit of its own. None if the units are of different kinds.
 [[nodiscard]] std::optional<UnitConversion> unit_conversion(std::string_view from, std::string_view to);
 
 }  // namespace rossby

@@ -97,7 +97,7 @@ SeriesLayout with_own_names(SeriesLayout layout, std::set<std::string> taken) {
     take(layout.lat_name, "node_lat");
     take(layout.lon_name, "node_lon");
   }
-  std::map<std::string, Index> features;  // dimensions of several variables
+  std::map<std::string, Index> features;  // dimensions shared by variables
   for (SeriesVariable& variable : layout.variables) {
     if (variable.features == 1 || variable.feature_name.empty()) continue;
     const auto known = features.find(variable.feature_name);

@@ -1,4 +1,4 @@
-// Attributes of Zarr stores: JSON in place of the types of NetCDF.
+// Attributes of Zarr stores: JSON in place of NetCDF's types.
 #include <algorithm>
 #include <cmath>
 

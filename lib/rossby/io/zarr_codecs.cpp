@@ -1,4 +1,4 @@
-// Chunks of Zarr stores by the libraries of the distribution.
+// Decodes chunks of Zarr stores with the distribution's libraries.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -15,7 +15,7 @@
 namespace rossby::detail {
 namespace {
 
-/// No compressor makes more of a byte; a chunk that claims it is damaged.
+/// No compressor reaches a larger ratio; a chunk that claims one is damaged.
 constexpr std::size_t largest_ratio = 65536;
 constexpr std::size_t largest_texts = std::size_t{1} << 28;
 
@@ -92,7 +92,7 @@ void decompress_blosc(const std::vector<char>& stored, std::vector<char>& out, c
                                    : blosc_cbuffer_complib(stored.data())));
 }
 
-/// What a chunk says that it holds, where it says so.
+/// The size that a chunk states for its contents, if it states one.
 std::size_t size_of_texts(ZarrArray::Codec codec, const std::vector<char>& stored) {
   std::uint32_t size = 0;
   std::size_t blosc = 0;

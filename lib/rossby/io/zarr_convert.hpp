@@ -48,7 +48,7 @@ void convert_times(const char* from, Index count, Index step, double millisecond
   }
 }
 
-/// `count` elements that lie `step` elements apart.
+/// Converts `count` elements that lie `step` elements apart.
 template <class T>
 void convert_elements(const ZarrType& type, const char* from, Index count, Index step, T* out) {
   if (type.kind == ZarrType::Kind::time) return convert_times(from, count, step, type.milliseconds, out);

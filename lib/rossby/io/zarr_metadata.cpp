@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Kind = ZarrType::Kind;
 
-constexpr Index largest_chunk = Index{1} << 31;  // bytes, as the usual compressors have it
+constexpr Index largest_chunk = Index{1} << 31;  // bytes, the limit of common compressors
 constexpr std::size_t most_dimensions = 32;
 constexpr std::string_view write_anew = "write it anew with xarray, ds.to_zarr(\"new.zarr\"), and name that";
 
@@ -50,7 +50,7 @@ std::vector<Index> lengths(const Json& zarray, const char* name, Index least, co
   return list;
 }
 
-/// "M8[ns]": the unit in milliseconds; 0 where it is none.
+/// "M8[ns]": the unit in milliseconds; 0 if there is none.
 double time_unit(std::string_view text) {
   struct Unit {
     std::string_view name;
@@ -142,7 +142,7 @@ void sort_arrays(ZarrMetadata& store) {
   std::sort(store.groups.begin(), store.groups.end());
 }
 
-/// An array that cannot be read is no reason not to read the others: it is missed where it is asked for.
+/// An unreadable array does not stop the others from being read: the error appears when it is requested.
 void add_array(ZarrMetadata& store, const std::string& path, const std::string& name, const Json& zarray,
                Json attributes) {
   try {

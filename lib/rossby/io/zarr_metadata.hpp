@@ -15,15 +15,15 @@ namespace rossby::detail {
 struct ZarrType {
   enum class Kind { integer, without_sign, real, time, characters, bytes, texts };
   Kind kind = Kind::real;
-  int bytes = 4;            // of an element; texts (any length) have none
-  double milliseconds = 0;  // of a time's unit
+  int bytes = 4;            // per element; 0 for texts of any length
+  double milliseconds = 0;  // unit of a time
 
   [[nodiscard]] bool is_text() const {
     return kind == Kind::characters || kind == Kind::bytes || kind == Kind::texts;
   }
 };
 
-/// One array of a Zarr store, version 2, as its .zarray says it.
+/// One array of a Zarr store, version 2, as described by its .zarray.
 struct ZarrArray {
   enum class Codec { none, zlib, gzip, zstd, lz4, blosc };
   std::string name;  // its folder
@@ -43,15 +43,15 @@ struct ZarrArray {
 struct ZarrMetadata {
   std::vector<ZarrArray> arrays;  // of the root group, by name
   std::vector<std::string> groups;
-  std::vector<std::string> unreadable;  // arrays that are left out, with the reason
+  std::vector<std::string> unreadable;  // omitted arrays, with the reason
   nlohmann::json attributes = nlohmann::json::object();
 };
 
-/// JSON as Python writes it: NaN and Infinity become texts. Throws UserError naming `origin`.
+/// Parses JSON as written by Python: NaN and Infinity become texts. Throws UserError with `origin`.
 [[nodiscard]] nlohmann::json parse_python_json(std::string_view text, const std::string& origin);
 
-/// What .zarray and .zattrs of an array say. Throws UserError naming `origin` where the array is damaged, or
-/// of a kind that is not read: filters, Fortran order, objects, big-endian numbers, other compressors.
+/// Parses .zarray and .zattrs of an array. Throws UserError with `origin` if the array is damaged or of an
+/// unsupported kind: filters, Fortran order, objects, big-endian numbers, other compressors.
 [[nodiscard]] ZarrArray parse_zarr_array(const std::string& name, const nlohmann::json& zarray,
                                          nlohmann::json attributes, const std::string& origin);
 
@@ -59,8 +59,7 @@ struct ZarrMetadata {
 /// `path` is no Zarr store of version 2.
 [[nodiscard]] ZarrMetadata read_zarr_metadata(const std::string& path);
 
-/// The bytes of a chunk, `size` of them. Throws UserError naming `origin` where they are not that many, or
-/// damaged.
+/// The `size` bytes of a chunk. Throws UserError with `origin` if their number differs or they are damaged.
 [[nodiscard]] std::vector<char> decode_zarr_chunk(ZarrArray::Codec codec, std::vector<char>&& stored,
                                                   std::size_t size, const std::string& origin);
 

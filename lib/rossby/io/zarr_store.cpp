@@ -45,7 +45,7 @@ NetcdfType type_of(const ZarrType& type) {
   return NetcdfType::text;
 }
 
-/// What xarray calls the dimensions; where it says nothing, names of the array alone.
+/// The names of dimensions that xarray writes; without them, names of the array's own.
 std::vector<std::string> dimension_names(const ZarrArray& array) {
   const auto found = array.attributes.find("_ARRAY_DIMENSIONS");
   std::vector<std::string> names;
@@ -59,7 +59,7 @@ std::vector<std::string> dimension_names(const ZarrArray& array) {
   return names;
 }
 
-/// The whole file; none where it is not there.
+/// Reads a whole file; none if it does not exist.
 std::optional<std::vector<char>> read_chunk(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<std::vector<char>> read_chunk(const std::string& path) {
     const ssize_t count = ::read(file, bytes.data() + at, bytes.size() - at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse(errno);
-    if (count == 0) break;  // it has become shorter
+    if (count == 0) break;  // the file has become shorter
     at += static_cast<std::size_t>(count);
   }
   ::close(file);
@@ -110,7 +110,8 @@ void ZarrStore::show(const std::string& name, Shown shown, std::vector<std::stri
     attributes["units"] = "milliseconds since 1970-01-01";
     attributes["calendar"] = "proleptic_gregorian";
   }
-  // Coordinates may be 0, which plain writers fill with; of data xarray takes it for missing.
+  // 0 counts as a value in coordinates, because plain writers use it as fill value; in data xarray takes it
+  // as missing.
   const bool counts = array.fill && (variable.dimensions.size() > 1 || *array.fill != 0);
   if (counts && !attributes.contains("_FillValue") && !std::isnan(*array.fill))
     attributes["_FillValue"] = *array.fill;
@@ -186,7 +187,7 @@ void ZarrStore::check_claim(const NetcdfVariable& variable) const {
   const ZarrArray& array = array_of(variable);
   const double values = static_cast<double>(variable.size());
   if (values <= always) return;
-  // As many chunks as make the claim likely; a store that is all there has many more.
+  // The number of chunks that makes the claim plausible; a complete store has many more.
   const double needed = values / sparse / static_cast<double>(array.chunk_values());
   double found = 0;
   std::error_code code;
@@ -217,7 +218,7 @@ void ZarrStore::check_written(const NetcdfVariable& variable) const {
       if (++place[d] * array.chunks[d] < array.shape[d]) break;
       place[d] = 0;
     }
-    if (d > place.size()) return;  // all places were had
+    if (d > place.size()) return;  // all places done
   }
 }
 
@@ -232,7 +233,7 @@ ZarrStore::Chunk ZarrStore::load(std::size_t number, const std::vector<Index>& p
   const std::string path = chunk_path(array, place);
   Chunk chunk;
   if (auto stored = read_chunk(path)) {
-    const Index bytes = array.chunk_values() * array.type.bytes;  // texts: 0, not known
+    const Index bytes = array.chunk_values() * array.type.bytes;  // texts: 0, unknown
     check_memory(std::max<Index>(bytes, 1), 1, path);
     chunk = std::make_shared<const std::vector<char>>(
         detail::decode_zarr_chunk(array.codec, std::move(*stored), static_cast<std::size_t>(bytes), path));

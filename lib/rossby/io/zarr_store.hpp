@@ -12,11 +12,11 @@
 
 namespace rossby {
 
-/// A Zarr store of version 2 in a folder, open for reading; only chunks that hold what is asked for are read.
+/// A Zarr store of version 2 in a folder, open for reading; only chunks with requested data are read.
 /// Dimensions have the names that xarray writes (_ARRAY_DIMENSIONS), and an array's fill_value is its
-/// _FillValue, as it is for xarray. A store of Anemoi, data(time, variable, ensemble, cell) with `variables`
-/// among the attributes, looks like the file that it would be: a variable(time, ensemble, cell) each, time,
-/// and the latitudes and longitudes of cells.
+/// _FillValue, as in xarray. An Anemoi store, data(time, variable, ensemble, cell) with `variables` among the
+/// attributes, appears as separate arrays: one variable(time, ensemble, cell) each, time, and the cells'
+/// latitudes and longitudes.
 class ZarrStore : public ArrayFile {
  public:
   static std::unique_ptr<ZarrStore> open(const std::string& path);
@@ -55,10 +55,10 @@ class ZarrStore : public ArrayFile {
  private:
   using Chunk = std::shared_ptr<const std::vector<char>>;  // null: missing
 
-  /// A variable as it is shown: an array, or a part of it at a place along one of its dimensions.
+  /// A variable as presented: an array, or a part of it at a place along one of its dimensions.
   struct Shown {
     std::size_t array = 0;
-    int fixed = -1;  // dimension of the array; −1: all of the array
+    int fixed = -1;  // dimension of the array; −1: the whole array
     Index place = 0;
     nlohmann::json attributes;
   };
@@ -81,7 +81,7 @@ class ZarrStore : public ArrayFile {
 
   detail::ZarrMetadata store_;
   std::vector<Shown> shown_;  // by id of the variable
-  // The chunk that was used last stands first.
+  // The last used chunk comes first.
   struct Kept {
     std::size_t array;
     std::string name;

@@ -49,7 +49,7 @@ std::string fixed_text(const ZarrType& type, const char* from) {
   return clean_text(text);
 }
 
-/// numcodecs' vlen-utf8: how many, then a length and as many bytes each.
+/// numcodecs' vlen-utf8: the number of texts, then a length and that many bytes for each.
 std::vector<std::string> variable_texts(const std::vector<char>& bytes, const std::string& origin) {
   std::vector<std::string> texts;
   std::size_t at = 0;
