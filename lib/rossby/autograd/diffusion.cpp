@@ -36,10 +36,10 @@ NodeView<T> slice(NodeView<T> view, Index first, Index count) {
 using detail::finish;
 using detail::read;
 
-/// Values of a row and term that go through all levels together where nothing is exchanged.
+/// Values per row and term that go through all levels together if nothing is exchanged.
 constexpr Index values_a_slice = 128;
 
-/// A few of what goes to a kernel together.
+/// Collects a few items for one kernel call.
 template <class V>
 class Batch {
  public:
@@ -64,7 +64,7 @@ class Batch {
   std::size_t size_ = 0;
 };
 
-/// The terms side by side, and the products between them.
+/// The terms, side by side, and the products between them.
 template <class T>
 struct Terms {
   const Diffusion<T>* diffusion;
@@ -76,16 +76,16 @@ struct Terms {
   [[nodiscard]] SparseMatrix<T> supports(const Exec& exec) const {
     return diffusion->support(exec.device, 0);
   }
-  /// Whether kernels work on a device, not on what stands for the host in a trace of it.
+  /// True if kernels run on a device, not on a stand-in for the host in a trace.
   [[nodiscard]] static bool device_works(const Exec& exec) {
     return on_device(exec.backend) && !exec.device->driver().stands_for_host();
   }
-  /// Whether a level is a launch, which reads the signal and adds to its gradient where they lie.
+  /// True if a level is one launch, which reads the signal and adds to its gradient in place.
   [[nodiscard]] bool in_launches(const Exec& exec) const {
     return device_works(exec) && diffusion->alone && !diffusion->sparse_library &&
            !diffusion->plan.levels.empty();
   }
-  /// Whether all levels are one.
+  /// True if all levels are one launch.
   [[nodiscard]] bool at_once(const Exec& exec) const {
     return in_launches(exec) && diffusion->plan.variant != DiffusionVariant::legacy &&
            diffuses_at_once(*diffusion->block);
@@ -93,8 +93,8 @@ struct Terms {
   [[nodiscard]] DiffusionSteps recursion() const {
     return {diffusion->plan.steps, diffusion->plan.variant != DiffusionVariant::powers};
   }
-  /// Whether backward makes the terms again: out of x, while they are in a host's cache, they take no more
-  /// time than read from memory. Devices have no such caches: there they are kept.
+  /// True if backward recomputes the terms from x: while they are in a host's cache, this takes no more time
+  /// than reading them from memory. Devices lack such caches and keep the terms.
   [[nodiscard]] bool made_again(const Exec& exec) const { return diffusion->alone && !device_works(exec); }
   [[nodiscard]] Index ghosts() const { return diffusion->exchange ? diffusion->exchange->ghosts() : 0; }
   [[nodiscard]] NodeView<T> ghost_buffer(Arena& arena, Index cols, int count) const {
@@ -106,7 +106,7 @@ struct Terms {
   template <class F>
   void for_each_slice(const Exec& exec, const NodeView<T>& z, const F& f) const {
     if (exec.device) return f(z);
-    // A power of two: kernels take eight registers at once, of one column or of several.
+    // A power of two, because kernels take eight registers at once, of one column or of several.
     const Index cols = static_cast<Index>(std::bit_floor(
         static_cast<std::uint64_t>(std::max<Index>(1, values_a_slice / std::max<Index>(1, channels)))));
     for (Index b = 0; b < z.cols; b += cols) {
@@ -141,7 +141,7 @@ struct Terms {
     }
   }
 
-  /// A level's products; term 0, too, where it is to be made of a signal `x`.
+  /// A level's products; also term 0 if it is to be copied from a signal `x`.
   void products(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& z,
                 const NodeView<T>& ghost, std::span<const LocalColumn> rows,
                 const NodeView<const T>& x = {}) const {
@@ -157,7 +157,7 @@ struct Terms {
     batch.flush();
   }
 
-  /// The adjoint: adds to `dx` what the gradients of all terms make of it. Collective.
+  /// The adjoint: adds to `dx` the contributions of all terms' gradients. Collective.
   void backward(Tape<T>& tape, const NodeView<T>& dz, const NodeView<T>& dx) const {
     const Exec& exec = tape.exec();
     if (at_once(exec)) return diffuse_adjoint(exec, dx, supports(exec), recursion(), read(dz));
@@ -188,8 +188,8 @@ struct Terms {
     return term(dz, level.first, level.count);
   }
 
-  /// `to` holds the gradients of the level's gathered terms: of owned columns (first = 0), which also pay
-  /// back what products took away, or of ghosts. `dx`: gets what term 0 and its shares come to.
+  /// `to` holds the gradients of the level's gathered terms: of owned columns (first = 0), which also get the
+  /// shares of subtracted terms, or of ghosts. `dx` gets the contributions of term 0 and its shares.
   void adjoints(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& dz,
                 const NodeView<T>& to, Index first, const NodeView<T>& dx = {}) const {
     constexpr std::size_t most = most_sparse_shares;
@@ -228,7 +228,7 @@ template <class T>
 struct DiffusionBackward {
   Tape<T>* tape;
   Terms<T> terms;
-  NodeView<T> z;  // all terms, where they are kept
+  NodeView<T> z;  // all terms, if they are kept
   Var<T> y;
   Var<T> x;
   MatrixView<const T> weight;
@@ -274,7 +274,7 @@ OpCost cost_of(const Exec& exec, const Terms<T>& terms, const Var<T>& x, Index o
     sum.messages += static_cast<double>(traffic.messages);
     sum.message_bytes += static_cast<double>(traffic.bytes);
   };
-  // A launch of all levels reads the signal once, and writes each term; others read what they multiply, too.
+  // A launch of all levels reads the signal once and writes each term; other launches also read the factors.
   const double term_bytes = static_cast<double>(x.rows()) * row_bytes;
   Cost products, gathers, scatters;
   if (at_once) products.bytes += 2 * term_bytes;
@@ -295,7 +295,7 @@ OpCost cost_of(const Exec& exec, const Terms<T>& terms, const Var<T>& x, Index o
     if (at_once) cost.backward.bytes += term_bytes;  // added to the signal's gradient
     cost.backward += scatters;
   }
-  // Terms that are made again are memory's time; their flops are not the model's.
+  // Recomputed terms cost memory traffic; their flops are not the model's.
   if (terms.made_again(exec) && trained) cost.backward.bytes += products.bytes;
   return cost;
 }

@@ -10,8 +10,8 @@ namespace rossby::detail {
 
 namespace {
 
-/// Rows of U and V that backward takes at a time: of the host, as many as stay in the first-level cache with
-/// their moments; of a device, to which each tile is ten launches, as many as its memory holds beside them.
+/// Rows of U and V per tile of backward. On the host, as many as stay in the first-level cache with their
+/// moments. On a device each tile is ten launches, so as many as its memory has space for.
 Index tile_rows(const Exec& exec, Index rows, Index k) {
   const bool device = exec.device && !exec.device->driver().stands_for_host();
   const Index values = device ? Index{1} << 24 : 2560;
@@ -82,7 +82,7 @@ void LowRank<T>::end(const Exec& exec, NodeView<T> h) const {
   linear_backward_input<T>(exec, by_row(h), u, q);
 }
 
-/// Rows [begin, begin + rows) of dU = x yᵀ (or dV) into the buffer, or into their update.
+/// Rows [begin, begin + rows) of dU = x yᵀ (or dV), into the buffer or into their update.
 template <class T>
 void LowRank<T>::weight_backward(const Exec& exec, const DenseGradient<T>& d, Index begin, Index rows,
                                  MatrixView<const T> x, MatrixView<const T> y) const {

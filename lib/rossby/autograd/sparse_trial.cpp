@@ -6,17 +6,17 @@
 namespace rossby {
 namespace {
 
-constexpr int repeats = 5;        // of a trial, after one that is not counted
-constexpr double ahead = 200e-6;  // seconds that the device is held, so that launches lie behind it
+constexpr int repeats = 5;        // of a trial, after one warm-up
+constexpr double ahead = 200e-6;  // seconds to hold the device, so that launches queue up behind
 
-/// One of each direction, as a step has them.
+/// One product per direction, as in a step.
 template <class T>
 void there_and_back(Tape<T>& tape, const Diffusion<T>& diffusion, const SparseTrial& trial,
                     const NodeView<T>& x, const NodeView<T>& dx) {
   const auto mark = tape.mark();
   const Exec& exec = tape.exec();
   if (trial.steps > 0) {
-    // The terms of zeros are zeros, and do for gradients.
+    // The terms of zeros are zeros, and serve as gradients too.
     const NodeView<T> z = diffusion_terms<T>(tape, diffusion, x);
     diffusion_adjoint(tape, diffusion, z, dx);
   } else {
@@ -53,7 +53,7 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
   OneRankExchange exchange(block.rows);
   Diffusion<T> diffusion(block, exchange, trial.steps, trial.variant);
   diffusion.alone = true;
-  // What multiplies: neighbouring terms, or packed values.
+  // Operands of the products: neighbouring terms, or packed values.
   const Index terms = diffusion.plan.terms, apart = terms * channels;
   const NodeView<const T> like(nullptr, block.rows, columns, channels, columns * apart, apart);
   const Index room = static_cast<Index>(device.free_bytes() / 4);
@@ -62,7 +62,7 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
   if (!library.takes(like, like) || directions * library.index_bytes(like, like) > room ||
       (terms + 2) * size > room / static_cast<Index>(sizeof(T)))
     return choice;
-  // As a training has them: nothing travels within a step.
+  // As in training: no transfers within a step.
   const std::vector<Device::Copy> kept = diffusion.keep_on(device);
   Buffer<T> values(2 * size, device);  // zeros
   const NodeView<T> x(values.data(), block.rows, columns, channels),

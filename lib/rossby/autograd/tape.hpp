@@ -18,8 +18,8 @@
 
 namespace rossby {
 
-/// A value on the tape and its gradient, both (rows, cols, channels). `gradient.data` is null where nothing
-/// upstream is trained; ops then skip that side of their backward.
+/// A value on the tape and its gradient, both (rows, cols, channels). If nothing upstream is trained,
+/// `gradient.data` is null, and ops skip that side of their backward.
 template <class T>
 struct Var {
   NodeView<T> value;
@@ -31,10 +31,9 @@ struct Var {
   [[nodiscard]] bool tracked() const { return gradient.data != nullptr; }
 };
 
-/// Records the backward closures of a step's ops and runs them in reverse. Everything it hands out lives in
-/// its arenas and dies at `reset`; a step of a shape seen before allocates nothing. What kernels read and
-/// write lies in `memory`, on Exec's device where it has one; closures and lists of indices in `arena`, on
-/// the host.
+/// Records the backward closures of a step's ops and runs them in reverse. Everything that it returns lives
+/// in its arenas until `reset`; a step with known shapes allocates nothing. Kernel operands lie in `memory`,
+/// on Exec's device if it has one. Closures and lists of indices lie in `arena`, on the host.
 template <class T>
 class Tape {
  public:
@@ -46,12 +45,12 @@ class Tape {
 
   [[nodiscard]] const Exec& exec() const { return exec_; }
 
-  /// Whether ops record: false for forecasts and evaluation, where no gradients exist.
+  /// Whether ops record: false for forecasts and evaluation, which have no gradients.
   void set_recording(bool on) { recording_ = on; }
   [[nodiscard]] bool recording() const { return recording_; }
 
-  /// A packed (rows, cols, channels) value, uninitialised, with a gradient if `tracked` and recording, which
-  /// is zero when backward begins, or what forward has put there (claim_gradient).
+  /// Makes a packed (rows, cols, channels) value, uninitialised. It has a gradient if `tracked` and
+  /// recording. The gradient is zero when backward begins, or holds what forward wrote (claim_gradient).
   [[nodiscard]] Var<T> make(Index rows, Index cols, Index channels, bool tracked) {
     Var<T> var;
     made_ = {rows, cols, channels};
@@ -64,8 +63,8 @@ class Tape {
     return var;
   }
 
-  /// For an op whose forward knows the gradient that it passes on: true where nothing has been written to the
-  /// gradient of x so far, all of which the caller writes now; false where the caller has to add to it.
+  /// For an op whose forward already knows the gradient that it passes on. Returns true if nothing has been
+  /// written to the gradient of x yet: the caller now writes all of it. Returns false if the caller must add.
   [[nodiscard]] bool claim_gradient(const Var<T>& x) {
     for (auto of = unwritten_.rbegin(); of != unwritten_.rend(); ++of)
       if (of->data() == x.gradient.data && std::ssize(*of) == x.gradient.size()) {
@@ -76,29 +75,30 @@ class Tape {
     return false;
   }
 
-  /// The shape that an op is counted with that makes no value, or not its last one.
+  /// Sets the shape used for cost accounting when it differs from that of the last value.
   void set_shape(const ValueShape& shape) { made_ = shape; }
 
-  /// A constant that lies elsewhere (data, a state to roll forward).
+  /// A constant stored elsewhere (data, a state to roll forward).
   [[nodiscard]] static Var<T> constant(NodeView<T> value) {
     Var<T> var;
     var.value = value;
     return var;
   }
 
-  /// Scratch that dies with the step: the host's, and kernels' (the same where there is no device).
+  /// Scratch that lives until the end of the step: the host's, and the kernels' (the same without a device).
   [[nodiscard]] Arena& arena() { return arena_; }
   [[nodiscard]] Arena& memory() { return exec_.device ? device_memory_ : arena_; }
 
-  /// What steps are written down in from now on, by blocks; null (the default): nowhere. It outlives them.
+  /// Sets the trace that records later steps by blocks; null (the default): none. The trace outlives the
+  /// steps.
   void set_trace(BlockTrace* trace) { trace_ = trace; }
   [[nodiscard]] BlockTrace* trace() const { return trace_; }
-  /// What looks at values and gradients from now on; null (the default): nothing does. It outlives the steps.
+  /// Sets the check of later values and gradients; null (the default): none. The check outlives the steps.
   void set_check(OpCheck<T>* check) { check_ = check; }
   [[nodiscard]] OpCheck<T>* check() const { return check_; }
 
-  /// For a check: what the op that is recorded next makes (no data: nothing), then the values and parameters
-  /// that its backward adds to. Ops call it just before they are recorded.
+  /// For a check: the output of the op recorded next (no data: none), then the values and parameters that its
+  /// backward adds to. Ops call this just before they are recorded.
   template <class... From>
   void touches(const Var<T>& made, const From&... from) {
     if (!check_) return;
@@ -111,7 +111,7 @@ class Tape {
     return (exec_.device ? device_memory_ : arena_).mark().bytes;
   }
 
-  /// A moment of both.
+  /// A position in both arenas.
   struct Mark {
     Arena::Mark arena, memory;
   };
@@ -121,8 +121,8 @@ class Tape {
     device_memory_.rewind(mark.memory);
   }
 
-  /// Counts what an op did, and keeps its backward closure where recording. The closure is copied into the
-  /// arena, so it captures by value and only trivially destructible things (views, spans, pointers, numbers).
+  /// Counts an op's cost, and keeps its backward closure if recording. The closure is copied into the arena,
+  /// so it captures by value and only trivially destructible things (views, spans, pointers, numbers).
   template <class Backward>
   void record(std::string_view op, const Cost& forward, const Cost& backward_cost, const Backward& backward) {
     static_assert(std::is_trivially_destructible_v<Backward>, "capture views and pointers, not owners");
@@ -138,14 +138,14 @@ class Tape {
   /// Runs every recorded closure, last first.
   void backward() { backward_to(0); }
 
-  /// Part of the forward whose values are not kept: only `outputs` are, packed (rows, cols, channels) values
-  /// that `forward` fills in. Backward runs it again, with the same bits, when it needs what lies between
-  /// (Griewank, Walther, "Revolve", ACM TOMS 26, 2000; Chen et al., "Training deep nets with sublinear memory
-  /// cost", 2016).
+  /// Part of the forward whose values are not kept. Only `outputs` are kept: packed (rows, cols, channels)
+  /// values that `forward` fills in. Backward runs `forward` again, with bit-equal results, when it needs the
+  /// values in between (Griewank, Walther, "Revolve", ACM TOMS 26, 2000; Chen et al., "Training deep nets
+  /// with sublinear memory cost", 2016).
   ///
-  /// `forward(Tape<T>&, std::span<const Var<T>> outputs)` computes into the outputs' values with ops of this
-  /// tape alone, from Vars that live outside; it captures by value and only what the arena may hold. It runs
-  /// twice, so it may not change anything that it reads.
+  /// `forward(Tape<T>&, std::span<const Var<T>> outputs)` computes the outputs' values with ops of this tape
+  /// only, from Vars outside. It captures by value, and only things that the arena may hold. It runs twice,
+  /// so it must not change its inputs.
   template <class Forward>
   void recomputed(std::string_view name, std::span<const Var<T>> outputs, const Forward& forward) {
     const Mark before = mark();
@@ -175,7 +175,7 @@ class Tape {
     if (trace_) trace_->begin_step();
   }
 
-  /// Chunks of streamed relations that the op moved which is counted next.
+  /// Reports the chunks of streamed relations moved by the op that is counted next.
   void moved(const Moved& chunks) {
     if (trace_) trace_->moved(chunks);
   }
@@ -185,7 +185,7 @@ class Tape {
     Cost cost;
     Index calls = 0;
   };
-  /// Costs by op since the last clear: what planner and benchmarks hold against measured times.
+  /// Costs by op since the last clear, for the planner and benchmarks to compare with measured times.
   [[nodiscard]] const std::vector<OpTotal>& totals() const { return totals_; }
   void clear_totals() { totals_.clear(); }
 
@@ -199,7 +199,7 @@ class Tape {
     ValueShape made;
   };
 
-  /// Runs and drops the records above the first `floor`; closures may add records of their own on top.
+  /// Runs and drops the records after the first `floor`; closures may add records of their own.
   void backward_to(std::size_t floor) {
     clear_unwritten();
     while (records_.size() > floor) {
@@ -231,7 +231,7 @@ class Tape {
     for (const std::span<T> gradient : unwritten_) bytes += gradient.size_bytes();
     clear_arrays(exec_, std::span<const std::span<T>>(unwritten_));
     unwritten_.clear();
-    // By itself: else the first op that comes would be charged with it.
+    // Noted separately: otherwise the next op would be charged for it.
     if (trace_) trace_->note("clear_gradients", {0, static_cast<double>(bytes)});
   }
 
@@ -258,8 +258,8 @@ class Tape {
   std::vector<OpTotal> totals_;
 };
 
-/// While it lives ops do not record, and what the tape holds is there for them: it is reset at the begin, and
-/// by who uses it next.
+/// While this object lives, ops do not record and may use all of the tape's memory. It resets the tape at its
+/// beginning; the next user resets it again.
 template <class T>
 class Unrecorded {
  public:
