@@ -10,23 +10,22 @@
 
 namespace rossby {
 
-/// Mean over `steps` of every (row, feature), missing values left out; the mean of all observed values of the
-/// feature, over all ranks, where a node has none (0 where the feature has none at all). (rows, features).
-/// Collective.
+/// Mean over `steps` of every (row, feature), without missing values. For a node without values, the
+/// feature's mean over all ranks, or 0 if the feature has no values at all. (rows, features). Collective.
 [[nodiscard]] std::vector<double> training_means(const Series& series, std::span<const Index> steps,
                                                  Reducer& reducer);
 
 /// Lag-one autoregression about the mean, a = Σ x'(t)·x'(t−1) / Σ x'(t−1)² over the steps t of `pairs` at
-/// which both are observed; 0 where the sum below is 0. (rows, features).
+/// which both are observed; 0 if the denominator is 0. (rows, features).
 [[nodiscard]] std::vector<double> lag_one_coefficients(const Series& series, std::span<const double> mean,
                                                        std::span<const Index> pairs);
 
-/// The anomalies x − mean of one feature in a block of rows, out (steps.size(), count) row-major; 0 where the
+/// The anomalies x − mean of one feature in a block of rows, out (steps.size(), count) row-major; 0 if the
 /// value is missing or the step lies before the series.
 void pack_anomalies(const Series& series, std::span<const double> mean, std::span<const Index> steps,
                     Index feature, Index first_row, Index count, std::span<double> out);
 
-/// What keeps double copies small.
+/// Keeps copies in double small.
 constexpr Index rows_at_a_time = 512;
 
 /// Calls body(first_row, count) for blocks of at most rows_at_a_time.
@@ -45,7 +44,7 @@ void for_row_blocks(Index rows, Body body) {
 /// unweighted, and their amplitudes (principal components), x'(t) ≈ Σ_k amplitude[t, k] · pattern[·, k].
 struct Eofs {
   Index rows = 0;                  // owned
-  Index modes = 0;                 // as many as were asked for, or fewer where the data has a smaller rank
+  Index modes = 0;                 // as requested, or fewer if the data's rank is smaller
   std::vector<double> pattern;     // (rows, modes)
   std::vector<double> amplitude;   // (steps, modes)
   std::vector<double> eigenvalue;  // (modes), descending: Σ_t amplitude²
@@ -57,8 +56,8 @@ struct Eofs {
 [[nodiscard]] Eofs leading_eofs(const Series& series, std::span<const double> mean,
                                 std::span<const Index> steps, Index feature, Index modes, Reducer& reducer);
 
-/// Cholesky factor of a symmetric positive definite matrix (size, size) in place. False where it is not
-/// positive definite.
+/// Cholesky factor of a symmetric positive definite matrix (size, size) in place. Returns false if the matrix
+/// is not positive definite.
 [[nodiscard]] bool cholesky(std::span<double> matrix, Index size);
 
 /// Solves A·x = b for each of `count` right-hand sides, in place; `factor` from cholesky(); right (count,

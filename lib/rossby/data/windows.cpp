@@ -11,7 +11,7 @@
 namespace rossby {
 namespace {
 
-/// Whether steps [first, last) are joined: no break between two of them.
+/// True if steps [first, last) are joined: no break between two of them.
 bool joined(std::span<const Index> breaks, Index first, Index last) {
   const auto next = std::lower_bound(breaks.begin(), breaks.end(), first);
   return next == breaks.end() || *next >= last - 1;
@@ -157,7 +157,8 @@ SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, cons
     for (Index f = 0; f < store.features(); ++f) scale_.push_back(static_cast<T>(scaler.error_factor(i, f)));
 }
 
-/// Where kernels find values of these steps, from the `first` of a step on: in place, or on a device.
+/// The place where kernels find values of these steps, from the `first` value of a step on: in place, or on a
+/// device.
 template <class T>
 std::span<const float* const> SeriesReader<T>::find(const Exec& exec, std::span<const Index> steps,
                                                     Index first) const {

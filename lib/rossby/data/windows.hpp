@@ -19,28 +19,28 @@
 
 namespace rossby {
 
-/// A window is the number of its first step: `inputs` steps that are known, then `outputs` steps to forecast.
-/// A batch of windows is a list of such numbers; no window is ever stored. PGT-I ("index-batching", SC 2025).
+/// A window is the number of its first step: `inputs` known steps, then `outputs` steps to forecast. A batch
+/// of windows is a list of such numbers; no window is ever stored. PGT-I ("index-batching", SC 2025).
 struct WindowShape {
   Index inputs = 12;
   Index outputs = 12;
   [[nodiscard]] Index length() const { return inputs + outputs; }
 };
 
-/// Steps after which the time axis jumps: no window reaches across.
+/// Steps after which the time axis jumps: no window reaches across them.
 [[nodiscard]] std::vector<Index> time_breaks(const TimeAxis& axis);
 
-/// First steps, `stride` apart, of the windows that lie in the training part with all their steps and cross
-/// no break. Throws UserError where there is none.
+/// First steps, `stride` apart, of the windows whose steps all lie in the training part without a break.
+/// Throws UserError if there are none.
 [[nodiscard]] std::vector<Index> training_windows(const Split& split, const WindowShape& shape, Index stride,
                                                   std::span<const Index> breaks);
 
-/// Those of `origins` (an origin is the last known step) that a model of `shape` can forecast `horizons`
-/// steps from: their inputs lie in the series, and no break among inputs and targets.
+/// Returns the `origins` (an origin is the last known step) from which a model of `shape` can forecast
+/// `horizons` steps: their inputs lie in the series, and no break lies among inputs and targets.
 [[nodiscard]] std::vector<Index> window_origins(std::span<const Index> origins, const WindowShape& shape,
                                                 Index horizons, std::span<const Index> breaks);
 
-/// Which time features are read: keys window.time_of_day to window.holidays.
+/// The time features to read: keys window.time_of_day to window.holidays.
 struct TimeFeatureChoice {
   bool time_of_day = false;
   bool day_of_week = false;
@@ -52,31 +52,33 @@ struct TimeFeatureChoice {
   return {window.time_of_day, window.day_of_week, window.day_of_year, window.holidays};
 }
 
-/// Numbers of a time step that every node sees: vectors of length T, broadcast where windows are read.
+/// Numbers of a time step that are the same for every node: vectors of length T, broadcast when windows are
+/// read.
 struct TimeFeatures {
   Index channels = 0;
   std::vector<float> values;  // (T, channels)
 
-  /// Of every step, in this order: the fraction of the day in [0, 1); the day of the week, Monday 0, over 7;
-  /// sine and cosine of 2π times the fraction of the year; 1 on a holiday, else 0. A step longer than a day
-  /// is a holiday if one begins in it. Throws UserError naming the key where the axis has no dates, or a
-  /// holiday is no day of its calendar, or, if `wants_holidays`, none of them is in the series.
+  /// Returns for every step, in this order: the fraction of the day in [0, 1); the day of the week, Monday 0,
+  /// over 7; sine and cosine of 2π times the fraction of the year; 1 on a holiday, else 0. A step longer than
+  /// a day is a holiday if one begins in it. Throws UserError with the key if the axis has no dates, if a
+  /// holiday is no day of its calendar, or, if `wants_holidays`, if no holiday is in the series.
   static TimeFeatures of(const TimeAxis& axis, const TimeFeatureChoice& choice, bool wants_holidays = true);
 };
 
-/// What a missing input is read as.
+/// The replacement for a missing input.
 enum class Fill {
-  mean,  // the center: 0 as the model sees it
-  zero   // 0 in original units, as published codes have it
+  mean,  // the centre: 0 after scaling
+  zero   // 0 in original units, as in published codes
 };
 
-/// What a model reads beside the features that it forecasts.
+/// Inputs of a model besides the features that it forecasts.
 struct FurtherInputs {
-  /// Of the values that lie behind the features in a store: (rows, past) ones, of which a model sees those of
-  /// its input steps alone, then (rows, known) ones, which are known ahead. Null: there are none.
+  /// Scalers of the values after the features in a store. First come (rows, past) values, of which a model
+  /// sees only those of its input steps, then (rows, known) values, which are known ahead. Null: there are
+  /// none.
   const Scaler* past = nullptr;
   const Scaler* known = nullptr;
-  /// Whether the time features of the steps that are forecast are read, too.
+  /// Whether time features of the forecast steps are read, too.
   bool times_ahead = false;
   Index fixed_channels = 0;
   std::span<const float> fixed = {};  // (rows, fixed_channels): the same at every step, scaled
@@ -93,11 +95,11 @@ class SeriesReader {
 
   [[nodiscard]] Index rows() const { return store_->rows(); }
   [[nodiscard]] Index features() const { return store_->features(); }
-  /// Of an input step: features, time features, past inputs, known ones, fixed ones.
+  /// Channels of an input step: features, time features, past inputs, known ones, fixed ones.
   [[nodiscard]] Index channels() const {
     return features() + times_->channels + past_.features + known_.features + further_.fixed_channels;
   }
-  /// Of a step that is forecast: known inputs, then time features if these are read ahead.
+  /// Channels of a forecast step: known inputs, then time features if these are read ahead.
   [[nodiscard]] Index known_channels() const {
     return known_.features + (further_.times_ahead ? times_->channels : 0);
   }
@@ -105,9 +107,9 @@ class SeriesReader {
   /// out[i, b] = the scaled values of step steps[b] at row i, then, if out has room for them, its further
   /// channels. out (rows, B, features or channels). The steps must be in the store.
   void read(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
-  /// What is known ahead of these steps: out (rows, B, known_channels).
+  /// Reads the inputs known ahead for these steps: out (rows, B, known_channels).
   void read_known(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
-  /// out[i, b, f] = the value in original units, NaN where missing. out (rows, B, features).
+  /// out[i, b, f] = the value in original units, NaN if missing. out (rows, B, features).
   void read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
   /// The same, scaled.
   void read_scaled_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
@@ -128,7 +130,7 @@ class SeriesReader {
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const;
 
  private:
-  /// Values of a step that are scaled together, `first` values behind its beginning.
+  /// Values of a step that are scaled together, starting at its value `first`.
   template <class Value>
   struct PartOf {
     Index first = 0, features = 0;
@@ -146,18 +148,18 @@ class SeriesReader {
   FurtherInputs further_;
   Part target_, past_, known_;
   PartOf<float> truth_;   // as target_, but missing values stay missing
-  Part fixed_;            // scale 1: they are scaled
+  Part fixed_;            // already scaled, so scale 1
   std::vector<T> scale_;  // (rows, features)
-  // Of the read under way:
+  // State of the current read:
   mutable std::vector<const float*> pointers_;
   mutable std::vector<float> extra_;
 };
 
-/// Which windows a group of a process grid takes.
+/// The windows that a group of a process grid takes.
 enum class WindowSampling {
   local,   // its own contiguous share of the windows, shuffled: nothing moves
-  global,  // any window: its part of batches of all windows, whose steps come from their groups
-  blocked  // contiguous blocks of windows that are dealt out to the groups anew each epoch
+  global,  // any window: its part of batches of all windows, whose steps other groups send
+  blocked  // contiguous blocks of windows, dealt out to the groups again each epoch
 };
 
 struct WindowOptions {
@@ -166,37 +168,37 @@ struct WindowOptions {
   std::uint64_t seed = 1;
   WindowSampling sampling = WindowSampling::local;
   int groups = 1;
-  Index lanes = 1;  // blocked: queues of windows that a batch is made of in equal parts; a multiple of groups
-  Index blocks = 8;         // blocked: blocks a lane
+  Index lanes = 1;          // blocked: queues of windows in equal parts of a batch; a multiple of groups
+  Index blocks = 8;         // blocked: blocks per lane
   Index micro_batches = 1;  // of a batch; each has its share of the windows of every group
 };
 
 /// This group's windows of one optimiser step.
 struct WindowBatch {
   std::vector<Index> starts;  // micro-batch by micro-batch
-  std::vector<Index> ends;    // of the micro-batches in it; some may be empty
-  std::vector<Index> of_all;  // windows of the micro-batches, all groups together
-  double observed = 0;        // targets of the batches of all groups that are not missing, of all nodes
+  std::vector<Index> ends;    // ends of the micro-batches in `starts`; some may be empty
+  std::vector<Index> of_all;  // windows per micro-batch, all groups together
+  double observed = 0;        // targets of all groups' batches that are not missing, over all nodes
 };
 
-/// The batches of every epoch, as functions of seed, epoch and the number of a window: every rank can name
-/// those of every group. With global and blocked sampling the windows of a step, all groups together, do not
-/// depend on the number of groups. Orders are fresh each epoch; the last batches may be smaller.
+/// The batches of every epoch, as functions of seed, epoch and the number of a window: every rank can compute
+/// the batches of every group. With global and blocked sampling the windows of a step, all groups together,
+/// do not depend on the number of groups. Orders are new each epoch; the last batches may be smaller.
 class WindowPlan {
  public:
-  /// `windows` are all training windows of a series of `steps` steps. Throws UserError naming the key where
-  /// batch, lanes and groups do not go together.
+  /// `windows` are all training windows of a series of `steps` steps. Throws UserError with the key if batch,
+  /// lanes and groups do not go together.
   WindowPlan(const WindowOptions& options, std::vector<Index> windows, Index steps);
-  /// The number of values that are not missing at every step, of all nodes.
+  /// Sets the number of non-missing values at every step, over all nodes.
   void set_observed(std::vector<double> observed) { observed_ = std::move(observed); }
 
-  /// Of the epoch that was started, and of any: with blocked sampling they differ by a few.
+  /// Batches of the current epoch, and the number of any epoch: with blocked sampling they differ by a few.
   [[nodiscard]] Index batches() const { return batches_; }
   [[nodiscard]] Index batches_in(Index epoch) const;
   [[nodiscard]] const WindowOptions& options() const { return options_; }
   void start_epoch(Index epoch);
 
-  /// The first of each run of batches that have as many windows of every group as the one before.
+  /// The first batch of each run of batches with equal numbers of windows for every group.
   [[nodiscard]] std::vector<Index> runs() const;
 
   /// Windows of every group in every micro-batch of batch `index`: all that its calls depend on.
@@ -205,17 +207,17 @@ class WindowPlan {
   void starts_of(Index index, int group, std::vector<Index>& starts) const;
   /// Batch `index` of `group`.
   void batch(Index index, int group, WindowBatch& batch) const;
-  /// Targets of the windows that begin at these steps that are not missing, of all nodes.
+  /// Non-missing targets, over all nodes, of the windows that begin at these steps.
   [[nodiscard]] double observed(std::span<const Index> starts) const;
 
-  /// All steps of the windows that each group takes in the epoch that was started, or, with global sampling,
-  /// of its contiguous share; before any epoch the same for contiguous shares.
+  /// All steps of the windows that each group takes in the current epoch or, with global sampling, of its
+  /// contiguous share. Before any epoch, steps of contiguous shares.
   [[nodiscard]] StepLists steps_of_groups() const;
   /// All steps of some windows, ascending, without duplicates.
   [[nodiscard]] std::vector<Index> steps_of(std::span<const Index> starts) const;
 
  private:
-  /// Windows that some group takes one after the other, q a batch.
+  /// Windows that one group takes one after the other, q per batch.
   struct Lane {
     std::vector<Index> windows;
     Permutation order;
