@@ -24,7 +24,7 @@
 namespace rossby {
 namespace {
 
-/// What the ranks have to see alike of a file, which each of them opens for itself.
+/// A hash of everything in a file that all ranks must see alike: each rank opens it for itself.
 std::uint64_t header_hash(const SeriesInfo& info) {
   TextHash hash;
   hash.add_format("{} steps from {}, {} nodes, {} features, {} edges; time ", info.steps, info.first_step,
@@ -39,7 +39,7 @@ std::uint64_t header_hash(const SeriesInfo& info) {
 }
 
 /// File nodes that become nodes of the run, ascending: all of them, or those observed at least once. Each
-/// rank looks at a share of the file.
+/// rank scans a share of the file.
 std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, const SeriesFile& file) {
   const Index n = file.info().file_nodes;
   std::vector<Index> nodes;
@@ -135,8 +135,8 @@ void add_coordinates(Domain& domain) {
   }
 }
 
-/// What each node costs a step. By global row; empty where there are no sparse relations, and all nodes cost
-/// the same.
+/// The cost of each node per step, by global row. Empty without sparse relations, when all nodes cost the
+/// same.
 std::vector<double> node_costs(const Communicator& comm, const Config& config, const GlobalEdges& edges,
                                const RowPartition& blocks) {
   if (edges.relations == 0) return {};
@@ -147,7 +147,7 @@ std::vector<double> node_costs(const Communicator& comm, const Config& config, c
   return gather_by_global_row(owned, blocks, mailbox);
 }
 
-/// Rows inside each rank as parallel.row_order wants them.
+/// Orders rows inside each rank as parallel.row_order says.
 RowPartition order_rows(const Communicator& comm, const Config& config, const Domain& domain,
                         RowPartition partition) {
   const std::string& order = config.parallel.row_order;
@@ -242,7 +242,7 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   return from_edge_list(share, 1, partition, mailbox);
 }
 
-/// Divided by a negative sum, weights would act the other way round.
+/// Throws if a weight sum is negative: division by it would reverse the signs of weights.
 void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
   for (std::size_t list = 0; list + 1 < edges.ptr.size(); ++list) {
     double sum = 0, magnitude = 0;
@@ -250,7 +250,7 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
       sum += edges.value[static_cast<std::size_t>(e)];
       magnitude += std::abs(edges.value[static_cast<std::size_t>(e)]);
     }
-    if (sum >= -1e-12 * magnitude) continue;  // what rounding leaves of zero stays as it is (normalise_rows)
+    if (sum >= -1e-12 * magnitude) continue;  // zero up to rounding is left unchanged (normalise_rows)
     const GlobalRow row = domain.rows[list / static_cast<std::size_t>(edges.relations)];
     user_error(
         "the weights of the edges to node {} have a sum of {:.6g}, and dividing by it would change their "

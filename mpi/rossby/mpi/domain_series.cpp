@@ -41,7 +41,7 @@ std::vector<SeriesHeader> share_headers(const Communicator& comm, const std::vec
   return headers;
 }
 
-/// The series of the run, whose header was read with the domain.
+/// Reopens the series of the run, whose header was read with the domain.
 SeriesFile reopen_series(const Config& config, const Domain& domain) {
   return SeriesFile::reopen(domain.info, parse_null_value(config.data.null_value), domain.files);
 }

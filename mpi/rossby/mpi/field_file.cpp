@@ -24,11 +24,11 @@
 namespace rossby {
 namespace detail {
 
-/// How far a file has got whose process may be killed: beside it, as text.
+/// Progress of a file whose process may be killed, stored beside it as text.
 struct FieldProgress {
   std::string identity, file;  // name of the temporary one, without its folder
   std::uint64_t bytes = 0;     // of that file
-  Index steps = 0;             // of the outer axis, that are complete
+  Index steps = 0;             // complete steps of the outer axis
   std::vector<std::uint64_t> offsets;
 
   [[nodiscard]] std::string text() const {
@@ -53,7 +53,7 @@ using detail::FieldProgress;
 
 constexpr float missing_value = std::numeric_limits<float>::quiet_NaN();
 
-/// Whether a process of this machine runs: one that has ended, and that nobody has waited for, does not.
+/// True if a process of this machine runs; a zombie does not count.
 bool runs(int process) {
   if (::kill(process, 0) != 0 && errno == ESRCH) return false;
   std::ifstream file(fmt::format("/proc/{}/stat", process));
@@ -63,7 +63,7 @@ bool runs(int process) {
   return name_end == std::string::npos || stat.compare(name_end + 2, 1, "Z") != 0;
 }
 
-/// The process that a temporary name of a file holds (temporary_name); 0: it is none.
+/// The process named in a file's temporary name (temporary_name); 0 if there is none.
 int process_of(const std::string& name, const std::string& file) {
   const std::string start = file + ".", end = ".part";
   if (!name.starts_with(start) || !name.ends_with(end) || name.size() <= start.size() + end.size()) return 0;
@@ -72,8 +72,8 @@ int process_of(const std::string& name, const std::string& file) {
   return std::stoi(process);
 }
 
-/// Removes what processes of this machine that were killed have left of earlier files of this name
-/// (temporary_name): it may be large.
+/// Removes temporary files (temporary_name) that killed processes of this machine left under this name,
+/// because they may be large.
 void remove_leftovers(const std::string& path) {
   const std::filesystem::path file(path);
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -124,13 +124,14 @@ class FieldFile::Impl {
   [[nodiscard]] std::vector<float> read(Index field, Index inner, Index outer) const;
 
  private:
-  /// Steps of the outer axis, from `first` on, that wait until they are `batch_`.
+  /// Steps of the outer axis, from `first` on, that wait until there are `batch_` of them.
   struct Pending {
     Index first = 0, count = 0;
     std::vector<float> values;  // (batch, nodes of this rank's units, features)
   };
 
-  /// Each rank writes its rows where these are a stretch of the file, or else a share of the chunks of units.
+  /// True if each rank writes its own rows, which must be contiguous in the file. Otherwise each writes a
+  /// share of the chunks of units.
   [[nodiscard]] bool writes_own_rows() const { return layout_.deflate == 0 && domain_.partition.identity(); }
   [[nodiscard]] Index first_node_of(int rank) const {
     const Index nodes = layout_.units() * layout_.unit_nodes();
@@ -142,10 +143,10 @@ class FieldFile::Impl {
                 chunks = (units + a_chunk - 1) / a_chunk;
     return std::min(units, chunks * rank / comm_.size() * a_chunk) * layout_.unit_nodes();
   }
-  /// Chunks of the outer axis that are written at once: each time the ranks wait for each other. The same on
+  /// Chunks of the outer axis to write at once, because ranks wait for each other at each write. The same on
   /// all ranks.
   [[nodiscard]] Index batch() const {
-    constexpr Index values_that_wait = Index{1} << 22;  // of a rank and a field
+    constexpr Index values_that_wait = Index{1} << 22;  // per rank and field
     Index nodes = 1, most = 1;
     for (int rank = 0; rank < comm_.size(); ++rank)
       nodes = std::max(nodes, first_node_of(rank + 1) - first_node_of(rank));
@@ -199,17 +200,17 @@ class FieldFile::Impl {
   detail::FieldProgress progress_;
   Index kept_ = 0;
   RowRedistribution rows_;
-  Index first_node_, nodes_;      // of the file, that this rank writes
+  Index first_node_, nodes_;      // written by this rank
   std::vector<Index> place_;      // of each block row among these
   std::vector<Pending> pending_;  // (fields, inner)
-  Index batch_ = 1;               // steps of the outer axis that are written at once
-  bool named_ = false;            // the temporary file
+  Index batch_ = 1;               // steps of the outer axis written at once
+  bool named_ = false;            // whether the temporary file has its name
   std::unique_ptr<state::RawFile> raw_;
-  Hdf5File file_;                      // compressed: rank 0's
+  Hdf5File file_;                      // compressed: only on rank 0
   std::vector<Hdf5Dataset> datasets_;  // likewise
 };
 
-/// Rank 0: whether a killed process has left a file of the same identity, which gets this process's name.
+/// Rank 0: true if a killed process left a file of the same identity, which then gets this process's name.
 bool FieldFile::Impl::take_up() {
   if (keeps_.identity.empty()) return false;
   FieldProgress left = FieldProgress::read(progress_path());
@@ -228,7 +229,7 @@ bool FieldFile::Impl::take_up() {
   return true;
 }
 
-/// After kept fields have got further: what lies behind the new mark is on the disk before it is marked.
+/// Call after kept fields have progressed. Data before the new mark reach the disk before the mark does.
 void FieldFile::Impl::note_progress() {
   Index steps = layout_.outer();
   for (const Index field : keeps_.fields)
