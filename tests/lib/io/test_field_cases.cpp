@@ -1,5 +1,5 @@
-// Files as people's instruments and programs write them, a test for every kind of trouble that was reported:
-// what has to be read, and what has to be refused with the remedy.
+// Files as instruments and other programs write them, with a test for every kind of reported trouble: files
+// that must be read, and files that must be refused with a remedy.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -38,7 +38,7 @@ namespace {
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
-/// The folder with the cases: ROSSBY_FIELD, or ../shared/field beside the source tree.
+/// The folder of the cases: ROSSBY_FIELD, or ../shared/field beside the source tree.
 std::filesystem::path field_folder() {
   if (const char* folder = std::getenv("ROSSBY_FIELD")) return folder;
   return std::filesystem::path(ROSSBY_SOURCE_DIR) / ".." / "shared" / "field";
@@ -116,7 +116,7 @@ TEST_F(FieldCases, CoordinatesInAnyAngleBecomeDegrees) {
       EXPECT_NEAR(file.info().node_lon[i], lons[i], 1e-9) << c.units;
     }
   }
-  // Metres are not an angle: they are not used, and the log says so.
+  // Metres are no angle: they are ignored with a remark in the log.
   const SeriesFile metres = open(with_coordinates("m", "0 1000 2000", "0 1000 2000"));
   EXPECT_TRUE(metres.info().node_lat.empty());
   EXPECT_HAS(join(metres.info().remarks), "not an angle");
@@ -288,13 +288,13 @@ TEST_F(FieldCases, NumbersThatLookLikeDatesAndAreNone) {
                           "20150100 20150200 20150300 20150400 20150500 20150600 20150700 20150800 20150900 "
                           "20151000 20151100 20151200")),
              "float32");
-  // Numbers among which there are years alone at both ends are no dates, and years far away are refused.
+  // Numbers that look like years only at both ends are no dates, and years far away are refused.
   EXPECT_HAS(refusal(with("double", "2001 2e11 2001.5 2002 2003 2004 2005 2006 2007 2008 2009 2010")),
              "does not ascend");
   EXPECT_HAS(refusal("dim time 2\ndim node 1\nvar time double time\natt time units char \"decimal year\"\n"
                      "data time 2001.5 2e11\nvar x float time node\nramp x 0 1 2\n"),
              "step 1 has 200000000000, which is not a year");
-  // Counts stay counts; years without a unit do so with a remark.
+  // Counts stay counts; so do years without a unit, with a remark.
   const SeriesFile counts = open(with("int", "0 1 2 3 4 5 6 7 8 9 10 11"));
   EXPECT_FALSE(counts.info().time.dated());
   EXPECT_TRUE(counts.info().remarks.empty());
@@ -361,14 +361,14 @@ TEST_F(FieldCases, VariablesThatDescribeOthersAreNoSeries) {
     EXPECT_EQ(file.info().variables[0].name, "x") << more;
     EXPECT_EQ(file.info().variables[0].units, "degC");
   }
-  // By itself it is refused with the reason, and named it is taken.
+  // Alone it is refused with the reason; if named, it is taken.
   const std::string flags =
       "dim time 4\ndim node 3\nvar time double time\natt time units char \"days since 2000-01-01\"\nramp "
       "time 0 1 4\n"
       "var f float time node\natt f flag_meanings char \"good bad\"\nramp f 0 1 12\n";
   EXPECT_HAS(refusal(flags), "f would, but describes others");
   EXPECT_EQ(open(flags, {"f"}).info().variables[0].name, "f");
-  // Only a name says so: taken where there is nothing else.
+  // Only the name is a hint: the variable is taken if there is no other.
   EXPECT_EQ(
       open("dim time 4\ndim node 3\nvar time double time\natt time units char \"days since 2000-01-01\"\n"
            "ramp time 0 1 4\nvar soil_weight float time node\nramp soil_weight 0 1 12\n")
@@ -440,7 +440,7 @@ TEST_F(FieldCases, NumbersInTextAreNumbers) {
   const std::vector<float> kept = values(ranged);
   EXPECT_TRUE(std::isnan(kept[1]) && std::isnan(kept[4]) && std::isnan(kept[10]));
   EXPECT_EQ(kept[9], 9);
-  // What cannot be read is said, not passed over.
+  // Unreadable attributes are reported, not ignored.
   EXPECT_HAS(join(open(small + "att x missing_value char \"none\"\n").info().remarks), "missing_value");
 }
 
@@ -636,7 +636,7 @@ TEST_F(FieldCases, StampsOfAnotherNameOrAsText) {
 
 TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
   const std::string data = "dim t 3\ndim node 2\nvar x float t node\nramp x 0 1 6\n";
-  // The run that made a forecast is a time, too, but not that of the values.
+  // The time of a forecast's run is a time, but not that of the values.
   const SeriesFile cycles =
       open(data +
            "var reftime double t\natt reftime units char \"hours since 2020-01-01\"\n"
@@ -646,7 +646,7 @@ TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
            "att x coordinates char \"reftime valid\"\n");
   EXPECT_EQ(cycles.info().time.text(0), "2020-01-01T03:00");
   EXPECT_EQ(cycles.info().time.step_text(), "1 hour");
-  // Nor if it is the dimension's own coordinate.
+  // The same holds if it is the dimension's own coordinate.
   const SeriesFile runs = open(
       "dim time 3\ndim node 2\nvar x float time node\nramp x 0 1 6\n"
       "var time double time\natt time units char \"hours since 2020-01-01\"\n"
@@ -655,7 +655,7 @@ TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
       "att valid standard_name char time\nramp valid 24 6 3\n");
   EXPECT_EQ(runs.info().time.text(0), "2020-01-02T00:00");
   EXPECT_HAS(join(runs.info().remarks), "valid: taken for the stamps of dimension time");
-  // Of two that say the same of themselves one is guessed, and the remark says so.
+  // If two are equally likely, one is chosen, and the remark says so.
   const SeriesFile two = open(data +
                               "var a double t\natt a units char \"hours since 2020-01-01\"\natt a "
                               "standard_name char time\nramp a 0 6 3\n"
@@ -676,7 +676,7 @@ TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
   EXPECT_EQ(own.info().time.step_text(), "7 days");
 }
 
-// Nodes known by their ids.
+// Nodes identified by their ids.
 
 std::string graph_text(const std::string& ids) {
   return "dim node 3\ndim edge 2\nvar node_id int node\natt node_id cf_role char timeseries_id\ndata "
@@ -737,12 +737,12 @@ TEST_F(FieldCases, WhatFloatsWouldLoseIsNoticed) {
   EXPECT_TRUE(needs_center(loss.varying[0], loss.lost[0]));
   EXPECT_EQ(loss.first[0], 4'100'000);
   EXPECT_EQ(loss.spacing[0], 0.25);
-  // Less its first value it keeps its signal.
+  // Without its first value the signal is kept.
   std::vector<float> centred(80);
   file.read(nodes, centred.data(), loss.first);
   EXPECT_NEAR(centred[2], 0.004 * std::sin(1), 1e-6);
   EXPECT_EQ(centred[1], 0);
-  // Ordinary data are left alone: floats, and doubles whose variations floats hold.
+  // Ordinary data stay unchanged: floats, and doubles whose variations floats resolve.
   EXPECT_FALSE(open(small).finer_than_float());
   const SeriesFile pressure = open(head + "var p double time node\nramp p 100000 3.25 80\n");
   const FloatLoss none = float_loss(pressure, nodes, 0, 40);
@@ -775,7 +775,7 @@ TEST_F(FieldCases, RoundedStampsAreThoseOfTheirStep) {
     EXPECT_HAS(time.remark(), "guessed");
     EXPECT_EQ(time.after(499, 12).stamp(11) - time.stamp(499), 12 * 3'600'000);
   }
-  // Exact ones are left as they are, without a remark; so are real jitter and real gaps.
+  // Exact stamps stay unchanged, without a remark; so do real jitter and real gaps.
   EXPECT_EQ(axis({0, 1, 2, 3, 4}, "hours since 2000-01-01").remark(), "");
   EXPECT_EQ(axis({0, 1, 2.4, 3, 4.2, 5, 6}, "hours since 2000-01-01").remark(), "");
 }
@@ -885,7 +885,7 @@ TEST_F(FieldCases, LockedFilesSaySo) {
   EXPECT_HAS(message, "HDF5_USE_FILE_LOCKING=FALSE");
   ::close(fd);
   EXPECT_EQ(SeriesFile::open(path, {}).info().steps, 4);
-  // Two readers lock nothing out.
+  // Two readers do not lock each other out.
   const int reader = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(reader, LOCK_SH | LOCK_NB), 0);
   EXPECT_EQ(SeriesFile::open(path, {}).info().steps, 4);
@@ -903,10 +903,10 @@ TEST_F(FieldCases, FilesThatAWriterLeftOpenSaySo) {
   EXPECT_HAS(user_message([&] { (void)SeriesFile::open(path, {}); }), "h5clear");
 }
 
-// Filters of HDF5 that come as plug-ins.
+// HDF5 filters that are plug-ins.
 
 /// H5Z_class2_t of <H5Zpublic.h>: the header belongs to the HDF5 that NetCDF was built with, which is no
-/// dependency of its own.
+/// direct dependency.
 struct FilterClass {
   int version = 1;
   int id = 0;
@@ -918,7 +918,7 @@ struct FilterClass {
       [](unsigned, std::size_t, const unsigned[], std::size_t bytes, std::size_t*, void**) { return bytes; };
 };
 
-/// Filters that HDF5 has while a file is written, and no longer when it is read.
+/// Filters that HDF5 has while a file is written, but not when it is read.
 class PassingFilters {
  public:
   explicit PassingFilters(std::vector<int> ids) : ids_(std::move(ids)) {
@@ -943,7 +943,7 @@ class PassingFilters {
   bool works_ = false;
 };
 
-/// time(time) and x(time, node), of which `filtered` passes the filters.
+/// Writes time(time) and x(time, node); `filtered` names the filtered one.
 bool write_filtered(const std::string& path, const std::string& filtered, const std::vector<int>& ids) {
   const PassingFilters filters(ids);
   int file = 0, dims[2] = {0, 0}, time = 0, x = 0;
@@ -990,7 +990,7 @@ TEST_F(FieldCases, PlacesThatSayWhatTheyAreNeedNoAttributeThatNamesThem) {
       "var la double node\natt la units char degrees_north\ndata la 1 2 3\n"
       "var lo double node\natt lo units char degrees_east\ndata lo 4 5 6\n";
   EXPECT_EQ(open(small + places).info().node_lon, (std::vector<double>{4, 5, 6}));
-  // Of two, neither is taken.
+  // With two candidates, neither is taken.
   const std::string another =
       "var corner double node\natt corner units char degrees_north\ndata corner 7 8 9\n";
   EXPECT_TRUE(open(small + places + another).info().node_lat.empty());
@@ -1035,7 +1035,7 @@ TEST_F(FieldCases, TextsThatAreAlmostDates) {
   EXPECT_EQ(open(with("20150131 20150201 20150202")).info().time.step_text(), "1 day");
   EXPECT_HAS(join(open(with("2015-01-01T02:00+02:00 2015-01-01T01:00 2015-01-01T02:00")).info().remarks),
              "2 of 3 have no offset from UTC");
-  // The hour that summer time repeats; steps in another order.
+  // The hour repeated at the end of summer time; steps in another order.
   const std::string twice = refusal(with("\"2015-10-25 01:00\" \"2015-10-25 02:00\" \"2015-10-25 02:00\""));
   EXPECT_HAS(twice, "summer time, use UTC");
   EXPECT_EQ(twice.find("float32"), std::string::npos);
@@ -1053,7 +1053,7 @@ TEST_F(FieldCases, MoreVariablesThatAreNotTheSeries) {
   EXPECT_HAS(refusal("dim time 2\ndim member 3\ndim node 2\nvar time double time\nramp time 0 1 2\n"
                      "var x float time member node\nramp x 0 1 12\n"),
              "has 3 members along member. Take one of them");
-  // Dimensions in another order, or grids, that only names tell from nodes and features.
+  // Dimensions in another order, or grids, which only names distinguish from nodes and features.
   for (const auto& [a, b, why] : {std::tuple{"channel", "sensor", "wrong order: transpose it"},
                                   {"lead", "place", "wrong order: transpose it"},
                                   {"level", "node", "levels along level. Take one"},
@@ -1063,7 +1063,7 @@ TEST_F(FieldCases, MoreVariablesThatAreNotTheSeries) {
                                    "var x float time {} {}\nramp x 0 1 12\n",
                                    a, b, a, b)),
                why);
-  // A time called so along a dimension called otherwise.
+  // A variable named time along a dimension with another name.
   EXPECT_EQ(open("dim record 3\ndim node 2\nvar x float record node\nramp x 0 1 6\nvar time double record\n"
                  "att time units char \"hours since 2020-01-01\"\nramp time 0 3 3\n")
                 .info()
@@ -1104,7 +1104,7 @@ TEST_F(FieldCases, MoreStampsThatAreRounded) {
   EXPECT_EQ(minutes.step_milliseconds(), 300'000);
   EXPECT_TRUE(minutes.regular() && minutes.gaps().empty());
   EXPECT_EQ(axis(hours, "hours since 2015-01-01").step_milliseconds(), 600'000);
-  // Equal distances are no rounding, whatever they are.
+  // Equal distances are no rounding, whatever their size.
   std::vector<double> steps;
   for (int t = 0; t < 200; ++t) steps.push_back(0.007 * t);
   EXPECT_EQ(axis(steps, "days since 2015-01-01").step_milliseconds(), 604'800);

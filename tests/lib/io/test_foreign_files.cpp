@@ -1,4 +1,4 @@
-// Files as other programs write them, made with the C library itself: packed, with extra dimensions, classic,
+// Files as other programs write them, made with the C library: packed, with extra dimensions, classic,
 // hostile.
 #include <array>
 #include <cmath>
@@ -78,7 +78,7 @@ TEST(ForeignFiles, PackedShortsWithALevelInEveryFormat) {
   }
 }
 
-/// Zeros that were packed are zeros again: relative errors leave them out.
+/// Packed zeros become zeros again: relative errors leave them out.
 TEST(ForeignFiles, PackedByFloatsAreUnpackedInFloats) {
   const TemporaryDirectory folder;
   const std::string path = folder / "a.nc";
@@ -96,7 +96,7 @@ TEST(ForeignFiles, PackedByFloatsAreUnpackedInFloats) {
   }
 }
 
-/// The attribute _Unsigned says otherwise than the type: of values, of what is missing and of bounds.
+/// The attribute _Unsigned contradicts the type of values, missing values and bounds.
 TEST(ForeignFiles, IntegersHaveTheSignThatTheirAttributeSays) {
   const TemporaryDirectory folder;
   const std::string path = folder / "a.nc";
@@ -125,7 +125,7 @@ TEST(ForeignFiles, ABoundThatIsARealNumberHasItsOwnSign) {
   EXPECT_EQ(read_all(SeriesFile::open(folder / "a.nc", {}))[0], 6);
 }
 
-/// Integers bound what is stored, real numbers what that stands for.
+/// Integers bound the stored values, real numbers the unpacked ones.
 TEST(ForeignFiles, ValidRangesOfPackedValuesAreInTheUnitsOfTheirType) {
   const TemporaryDirectory folder;
   const auto attribute = [](const char* name, auto put, auto... values) {
@@ -165,7 +165,7 @@ TEST(ForeignFiles, BoundsOfAnotherPrecisionHoldTheirOwnValue) {
   ok(nc_def_dim(file, "node", 2, &dims[1]));
   ok(nc_def_var(file, "time", NC_INT, 1, dims, &t));
   ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
-  const double most = 1.1;  // of a double, less than that of a float
+  const double most = 1.1;  // in double, less than in float
   ok(nc_put_att_double(file, x, "valid_max", NC_DOUBLE, 1, &most));
   const float none = NAN;
   ok(nc_put_att_float(file, x, "valid_min", NC_FLOAT, 1, &none));
@@ -230,7 +230,7 @@ TEST(ForeignFiles, ValuesThatWereNeverWrittenAreMissing) {
 
 TEST(ForeignFiles, ANodeIsObservedWhereverItsOneValueLies) {
   const TemporaryDirectory folder;
-  const std::size_t steps = 700;  // several pieces, whatever they begin with
+  const std::size_t steps = 700;  // several pieces, whatever their first values
   for (const std::size_t at : {0, 15, 16, 17, 143, 144, 145, 698, 699}) {
     int file, dims[2], t, x;
     ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4, &file));
@@ -253,7 +253,7 @@ TEST(ForeignFiles, ANodeIsObservedWhereverItsOneValueLies) {
   }
 }
 
-/// CF tells a latitude by its units or its standard_name; the attribute `coordinates` names both.
+/// CF identifies a latitude by its units or its standard_name; the attribute `coordinates` names both.
 TEST(ForeignFiles, NodesLieWhereUnitsOrNamesSay) {
   const TemporaryDirectory folder;
   struct Case {
@@ -311,13 +311,12 @@ TEST(ForeignFiles, SizesBeyondTheMachineAreRefusedBeforeMemoryIsTaken) {
     for (int k = 0; k < 16; ++k) times[k] = k;
     ok(nc_put_var_int(file, t, times));
     const int status = nc_close(file);
-    if (status != NC_NOERR) continue;  // a library that refuses to make such a file is as good
+    if (status != NC_NOERR) continue;  // a library that refuses to make such a file also passes
     EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }), "a.nc") << length;
   }
 }
 
-/// A file of a few kilobytes, and `others` integers beside, whose time axis, series or edges claim `length`
-/// places.
+/// A file of a few kilobytes, plus `others` integers, whose time axis, series or edges claim `length` places.
 std::string claimed(const std::string& path, const std::string& what, std::size_t length,
                     std::size_t others = 0) {
   int file, time, node, edge, id;
@@ -358,7 +357,7 @@ TEST(ForeignFiles, MoreValuesThanTheFileHoldsAreRefused) {
 
 TEST(ForeignFiles, AnAxisOfMoreBytesThanTheFileHasWasNotWritten) {
   const TemporaryDirectory folder;
-  // A file of 4 MiB, which deflated could hold so many; these are not.
+  // A file of 4 MiB: enough for that many deflated values, but these are not deflated.
   for (const char* what : {"time", "edge_src"})
     EXPECT_HAS(claimed(folder / "a.nc", what, std::size_t{1} << 28, std::size_t{1} << 20),
                "more than a file of")

@@ -1,4 +1,4 @@
-// Shapes in which other programs write series, made with the C library itself, and what is written back.
+// Shapes in which other programs write series, made with the C library, and the files written from them.
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -101,7 +101,7 @@ TEST(Layouts, CurvilinearGridsAreNodesWithCoordinatesOfTheirOwn) {
   EXPECT_EQ(info.node_lon[5], 5);
   EXPECT_EQ(read_all(file), ramp(24));
 
-  // What is written lies in the same dimensions and reads back.
+  // Written files have the same dimensions and read back.
   write_series(folder / "copy.nc", layout_of(info), ramp(24));
   const SeriesFile copy = SeriesFile::open(folder / "copy.nc", {});
   EXPECT_TRUE(copy.info().curvilinear);
@@ -275,7 +275,7 @@ TEST(Layouts, NamesOfDimensionsNodesAndFeaturesAreKept) {
   EXPECT_EQ(info.variables[1].feature_name, "kind");
   EXPECT_EQ(info.variables[1].feature_labels, (std::vector<std::string>{"flow", "speed"}));
 
-  // Numbers stay numbers; identifiers of stations have a variable of their own (CF-1.8, chapter 9).
+  // Numbers stay numbers; station identifiers have a variable of their own (CF-1.8, chapter 9).
   {
     Maker make(folder / "c.nc");
     make.days(2);

@@ -29,7 +29,7 @@ float value_at(Index t, Index i, Index f) {
   return static_cast<float>(1000 * t + i) + 0.25F * static_cast<float>(f);
 }
 
-/// Builds files that are almost right: a test breaks one thing.
+/// Builds files that are nearly valid: each test breaks one thing.
 struct Maker {
   Index steps = 5, nodes = 7, features = 1;
   bool feature_dimension = false, packed = false, time_variable = true;
@@ -308,7 +308,7 @@ TEST(SeriesFile, MissingDamagedAndForeignFiles) {
   }
 }
 
-/// Every file of the data folder, by variable, against the figures that its documentation states.
+/// Every file of the data folder, by variable, against the numbers in its documentation.
 TEST(SeriesFile, RealFilesLoad) {
   if (!std::filesystem::is_directory(data_folder())) GTEST_SKIP() << "no data folder; ROSSBY_DATA names one";
   int files = 0;

@@ -1,4 +1,4 @@
-// Series in several files: names, headers, order, units, and every way in which files are not of one series.
+// Series in several files: names, headers, order, units, and every way in which files do not form one series.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -85,7 +85,7 @@ TEST_F(SeriesParts, StayKnownWhileTheyAreClosed) {
   EXPECT_EQ(values(again), expected);
   EXPECT_EQ(values(file), expected);
   EXPECT_EQ(values(SeriesFile::reopen(file.info(), {})), expected);
-  // Another file of that name is not read for it.
+  // Another file with that name is not read instead.
   (void)again.pause();
   make("c.nc", {5, 4, days, "att x long_name char other", "km"});
   EXPECT_HAS(user_message([&] { (void)values(again); }), "c.nc: the file changed while it was read");

@@ -164,8 +164,8 @@ TEST(SeriesWriter, AbandonedFilesDisappearAndOldOnesStay) {
              "no/where.nc: cannot write this file: No such file or directory");
 }
 
-/// Writes a noisy series of some nodes in a child whose files may not outgrow `limit`, as a disk that is
-/// full; returns the child's message. The child ends through the libraries' own clean-up, which must not hang
+/// Writes a noisy series of some nodes in a child process whose files may not exceed `limit`, like a full
+/// disk; returns the child's message. The child ends through the libraries' own clean-up, which must not hang
 /// or crash.
 std::string write_limited(const TemporaryDirectory& folder, Index nodes, rlim_t limit) {
   int channel[2];
@@ -203,7 +203,7 @@ std::string write_limited(const TemporaryDirectory& folder, Index nodes, rlim_t 
 
 TEST(SeriesWriter, FullDiskGivesOneLineAndLeavesNothing) {
   const TemporaryDirectory folder;
-  // Full while steps are appended, when the last chunks are flushed, and before the first byte.
+  // The disk is full while steps are appended, when the last chunks are flushed, and before the first byte.
   for (const auto& [nodes, limit] : {std::pair<Index, rlim_t>{1009, 200000}, {20, 30000}, {20, 0}}) {
     const std::string message = write_limited(folder, nodes, limit);
     EXPECT_HAS(message, "a.nc: cannot write this file: File too large") << limit;

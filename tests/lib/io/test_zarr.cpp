@@ -1,4 +1,4 @@
-// Zarr stores, version 2: layouts, compressors, what is missing, and what is refused by name.
+// Zarr stores, version 2: layouts, compressors, missing parts, and kinds that are refused by name.
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -48,7 +48,7 @@ class Zarr : public ::testing::Test {
     return user_message([&] { (void)values(open(name, variables)); });
   }
 
-  /// As xarray writes it: x(time, lat, lon) of 5 x 3 x 4 in chunks of 2 x 2 x 3.
+  /// A store as xarray writes it: x(time, lat, lon) of 5 x 3 x 4 in chunks of 2 x 2 x 3.
   ZarrMaker make(const ZarrMaker::Array& x = {}, const std::string& name = "a.zarr") const {
     ZarrMaker store(folder_ / name, R"({"title": "a field"})");
     store.array<std::int64_t>({"time",

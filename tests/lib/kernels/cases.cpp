@@ -106,7 +106,7 @@ std::vector<Case<T>> elementwise_cases() {
                      scatter_add_rows<T>(exec, rig.input(s), message.data(), {unique, ptr, position});
                    }});
   cases.push_back({"steps", [](const Exec& exec, R& rig, Shape s) {
-                     // Two features and the other channels as further ones; a step may come twice.
+                     // Two features, and the other channels as further ones; a step may repeat.
                      const Index m = std::min<Index>(s.channels, 2);
                      const auto list = [](Index size, double by) {
                        std::vector<T> values(static_cast<std::size_t>(size));
@@ -155,7 +155,7 @@ std::vector<Case<T>> elementwise_cases() {
   return cases;
 }
 
-/// Rows of a dense layer: enough for several blocks, few enough for wide layers to be quick.
+/// Rows of a dense layer: enough for several blocks, but few enough for a quick test of wide layers.
 Index layer_rows(Shape s) {
   return std::min<Index>(s.rows * s.cols, 1201);
 }
@@ -227,7 +227,7 @@ std::vector<Case<T>> row_cases() {
                      embed_columns_backward(exec, table, steps, read(rig.input(s)), draw(s.cols, steps, 0),
                                             draw(s.cols, 2, 3));
                    }});
-  // Pairs: as many as the shape has rows and columns, among 41 nodes.
+  // As many pairs as the shape has rows and columns, among 41 nodes.
   cases.push_back({"embed_pairs_forward", [](const Exec& exec, R& rig, Shape s) {
                      const Index pairs = s.rows * s.cols;
                      const T* table = rig.vector(steps * 41 * s.channels).data();
@@ -302,7 +302,7 @@ std::vector<Case<T>> row_cases() {
   return cases;
 }
 
-/// Products of matrices in all four ways, into tiles that are cut and into single ones.
+/// Products of matrices in all four ways, into partial tiles and into single ones.
 template <class T>
 std::vector<Case<T>> product_cases() {
   using R = Rig<T>;
@@ -312,7 +312,7 @@ std::vector<Case<T>> product_cases() {
       for (const bool accumulate : {false, true})
         cases.push_back({fmt::format("matrix_product {}{}{}", int(a), int(b), accumulate ? " +=" : ""),
                          [=](const Exec& exec, R& rig, Shape s) {
-                           // Several tiles each way, and quick under sanitizers.
+                           // Several tiles in each direction, yet quick under sanitizers.
                            const Index k = s.channels, q = std::min<Index>(s.cols * 129, 2500);
                            const Index m = q > 1000 ? std::min<Index>(s.rows, 301) : s.rows;
                            const auto operand = [&](Operand op, Index rows, Index cols) {
@@ -435,7 +435,7 @@ std::vector<Case<T>> vector_cases() {
   return cases;
 }
 
-/// Of packed data.
+/// Kernels for packed data.
 template <class T>
 std::vector<Case<T>> table_loss_cases() {
   using R = Rig<T>;

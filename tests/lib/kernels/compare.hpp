@@ -22,7 +22,7 @@ inline void expect_same(const std::vector<double>& got, const std::vector<double
   EXPECT_EQ(different, 0) << what;
 }
 
-/// Relative to 1 + |expected|, and to the size that a sum of `terms` numbers of either sign passes through.
+/// Relative to 1 + |expected|, and to the size that a sum of `terms` numbers of either sign reaches.
 inline void expect_near(const std::vector<double>& got, const std::vector<double>& expected, double terms,
                         double tolerance) {
   ASSERT_EQ(got.size(), expected.size());

@@ -17,7 +17,7 @@
 
 namespace rossby::test {
 
-/// How the operands of a kernel lie in memory.
+/// Memory layouts of a kernel's operands.
 enum class Layout {
   packed,
   gapped,     // unused scalars after every channel run and after every row
@@ -28,9 +28,9 @@ struct Shape {
   Index rows, cols, channels;
 };
 
-/// Hands a kernel its operands, each surrounded and interleaved by sentinels, filled with numbers that depend
-/// on their order alone; outputs start as NaN, which no kernel may leave or read. With a device the operands
-/// lie there.
+/// Hands a kernel its operands, each surrounded and interleaved by sentinels, and filled with numbers that
+/// depend on their order alone. Outputs start as NaN, which no kernel may leave or read. With a device the
+/// operands lie there.
 template <class T>
 class Rig {
  public:
@@ -52,7 +52,7 @@ class Rig {
     return {place<T>({size, 1, 1}, Layout::packed, low, high).data, static_cast<std::size_t>(size)};
   }
   T* output_vector(Index size) { return place<T>({size, 1, 1}, Layout::packed, 0, 0, true).data; }
-  /// Sums, which are double whatever T is: outputs.
+  /// Sums, which are double for every T; they are outputs.
   double* sums(Index size) { return place<double>({size, 1, 1}, Layout::packed, 0, 0, true).data; }
   /// Memory whose contents after the kernel do not matter; NaN at first.
   std::span<T> scratch(Index size) {
@@ -95,7 +95,7 @@ class Rig {
   struct Field {
     std::vector<V> all;
     std::vector<char> used;
-    bool has_missing = false;  // NaN belongs there
+    bool has_missing = false;  // NaN is legitimate
     Buffer<V> on_device;
   };
 
@@ -201,7 +201,7 @@ std::span<const T> read(std::span<T> values) {
   return values;
 }
 
-/// Dense layers with `out` outputs, of which all_cases has some.
+/// Dense layers with `out` outputs; all_cases contains some of them.
 template <class T>
 std::vector<Case<T>> linear_cases(Index out);
 
@@ -209,11 +209,11 @@ std::vector<Case<T>> linear_cases(Index out);
 template <class T>
 std::vector<Case<T>> all_cases();
 
-/// Kernels of the host alone, of packed data.
+/// Kernels for the host only, with packed data.
 template <class T>
 std::vector<Case<T>> host_cases();
 
-/// Those that go through runs of contiguous values.
+/// Kernels that go through runs of contiguous values.
 template <class T>
 std::vector<Case<T>> run_cases();
 

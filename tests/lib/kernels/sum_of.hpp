@@ -4,7 +4,7 @@
 
 namespace rossby {
 
-/// What a kernel adds to a sum; add(&sum) calls it.
+/// Returns what a kernel adds to a sum; add(&sum) calls the kernel.
 template <class Add>
 double sum_of(const Exec& exec, const Add& add) {
   double sum = 0;

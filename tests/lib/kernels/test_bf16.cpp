@@ -11,8 +11,8 @@
 #include "rossby/base/bf16.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
 
-// Values in bf16: rounding, and dense relations that hold W and its moments so, against the same in float and
-// double.
+// Values in bf16: rounding, and dense relations that store W and its moments in bf16, against the same in
+// float and double.
 
 namespace rossby {
 namespace {
@@ -49,7 +49,7 @@ TEST(Bf16, NearestTiesToEven) {
   EXPECT_TRUE(std::isnan(widen(round_nearest(NAN))));
 }
 
-// Over rows, over columns and over updates, for each of the three values of an entry.
+// Over rows, columns and updates, for each of the three values of an entry.
 TEST(Bf16, StochasticRoundingHasNoBias) {
   constexpr int draws = 1 << 14;
   for (const double value : {1.0 + 0x1p-10, 0.3, -0.7001, 9.9e-5, -3e-20, 1 - 0x1p-9})
@@ -121,8 +121,8 @@ TEST_P(Bf16Shapes, ProductsEqualReference) {
   }
 }
 
-/// Every value within a unit of the other (a step may differ by 2⁻¹³ of itself, which counts near zero);
-/// where both have the same random bits, nearly all are equal.
+/// Every value is within a unit of the other (a step may differ by 2⁻¹³ of itself, which matters near zero).
+/// If both use the same random bits, nearly all are equal.
 void expect_rounded(const std::vector<Bf16>& values, const std::vector<Bf16>& others, const char* what) {
   ASSERT_EQ(values.size(), others.size());
   double different = 0;
@@ -134,8 +134,8 @@ void expect_rounded(const std::vector<Bf16>& values, const std::vector<Bf16>& ot
   EXPECT_LE(different, 2 + 0.02 * static_cast<double>(values.size())) << what;
 }
 
-// One step against the reference kernel with the same random bits, and against the update in float: what is
-// stored is one of the two neighbours.
+// One step against the reference kernel with the same random bits, and against the update in float: the
+// stored value is one of the two neighbours.
 TEST_P(Bf16Shapes, UpdateIsTheRoundedUpdate) {
   const AdamStep step{3e-2, 0.9, 0.99, 1e-3, 1e-2, 0.5, 1};
   for (const Weights kind : {Weights::clamped, Weights::patterned})
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Bf16Shapes,
                                          Shape{37, 257, 1, 1, 8, 8}, Shape{70, 150, 1, 8, 8, 8},
                                          Shape{65, 77, 3, 13, 5, 5}));
 
-// Rows that another rank would own are rounded as they are here.
+// Rows that another rank would own are rounded in the same way.
 TEST(Bf16, RowBlocksHaveTheBitsOfTheWhole) {
   const Shape shape{11, 61, 2, 2, 3, 3};
   const AdamStep step{3e-2, 0.9, 0.99, 1e-3, 0, 1, 7};
@@ -224,14 +224,14 @@ TEST(Bf16, RowBlocksHaveTheBitsOfTheWhole) {
   }
 }
 
-/// Mean of values that are all equal in float.
+/// Mean of values that are equal in float.
 double mean(const std::vector<Bf16>& values) {
   double sum = 0;
   for (const Bf16 value : values) sum += widen(value);
   return sum / static_cast<double>(values.size());
 }
 
-// Both would stand still with rounding to nearest.
+// Both would stand still if rounded to nearest.
 TEST(Bf16, SmallStepsArriveAndSecondMomentsDecay) {
   Updated updated({40, 50, 1, 1, 1, 1}, Weights::given, false);
   std::fill(updated.problem.bf16.begin(), updated.problem.bf16.end(), round_nearest(0.5F));
@@ -252,7 +252,7 @@ TEST(Bf16, SmallStepsArriveAndSecondMomentsDecay) {
   EXPECT_NEAR(mean(updated.problem.bf16), expected, 2e-3);
 }
 
-// Updates that were put off: in float one after the other, and one rounding.
+// Postponed updates: one after the other in float, then one rounding.
 TEST(Bf16, ReplayRoundsOnce) {
   constexpr Index relations = 2, rows = 9, columns = 613;
   const std::size_t size = relations * rows * columns;

@@ -12,15 +12,14 @@
 #include "rossby/tensor/simulated_device.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
 
-// The update of a gradient that is there (a device has sent it) against the one that backward makes, tile by
-// tile.
+// The update from a complete gradient (sent by a device) against the one that backward makes tile by tile.
 
 namespace rossby {
 namespace {
 
 using namespace dense_problem;
 
-/// Weights, moments and a gradient; of S = Bf16 they are held so.
+/// Weights, moments and a gradient, stored as S.
 template <class S>
 struct Updated {
   using T = Arithmetic<S>;
@@ -57,13 +56,13 @@ struct Updated {
     update.l1 = l1;
     return update;
   }
-  /// In the tiles of backward.
+  /// Updates in the tiles of backward.
   void fused(const Exec& exec, const AdamStep& step, bool decoupled, double l1) {
     DenseUpdate<T> all = update(step, decoupled, l1);
     problem.run(exec, &all);
     squares += all.squares;
   }
-  /// Backward into a buffer first. What entries without a relation hold there does not count.
+  /// Backward into a buffer first. The buffer's entries without a relation do not count.
   void in_two(const Exec& exec, const AdamStep& step, bool decoupled, double l1) {
     std::fill(problem.dm.begin(), problem.dm.end(), T(0));
     problem.run(exec);
@@ -126,7 +125,7 @@ TEST_P(DenseUpdates, EqualTheFusedOne) {
       }
 }
 
-// One step, from the same gradient: with the same random bits, but for a last bit of the arithmetic.
+// One step from the same gradient, with the same random bits: equal up to the last bit of the arithmetic.
 TEST_P(DenseUpdates, InBf16AreRoundedTheSame) {
   for (const bool moment : {false, true})
     for (const Isa isa : supported_isas()) {
@@ -156,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, DenseUpdates,
                                          Shape{33, 101, 3, 1, 5, 3}, Shape{97, 101, 1, 2, 1, 1},
                                          Shape{9, 3203, 1, 1, 1, 1}));
 
-/// A NaN with every bit of its payload set, as a GPU makes them, must not be carried into another value.
+/// A NaN with every bit of its payload set, as GPUs make, must not be carried into another value.
 TEST(DenseUpdate, NotANumberStaysOne) {
   const float odd = std::bit_cast<float>(0x7FFFFFFFU);
   for (const Isa isa : supported_isas()) {
@@ -200,7 +199,7 @@ TEST(UpdatePlace, BothAreTimedAsTheyWillRun) {
   EXPECT_EQ(try_update_places<double>(exec, {.rows = 0, .columns = 5}).seconds[0], 0);
 }
 
-/// How a backward walks through memory depends on the caches, what it computes does not, to the bit.
+/// The caches determine how backward walks through memory, but never its results, to the bit.
 TEST(DenseBackward, IsTheSameBesideAnyCache) {
   constexpr Index rows = 70, columns = 150;
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
@@ -249,7 +248,7 @@ TEST(DenseForward, IsTheSameInTilesOfAnyRows) {
         const Index padded = narrow ? width : (width + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
         std::vector<float> w, z(static_cast<std::size_t>((narrow ? strips : columns) * padded));
         for (Index k = 0; k < rows * columns; ++k)
-          // Of magnitudes whose sums in double depend on their order.
+          // Magnitudes whose sums in double depend on their order.
           w.push_back(
               static_cast<float>((1.5 + std::sin(0.7 * static_cast<double>(k))) *
                                  std::pow(10, (k / columns / 24 * 5 + k % columns / 128 * 8) % 19 - 9)));

@@ -22,7 +22,7 @@
 #include "tests/lib/kernels/sum_of.hpp"
 #include "tests/support/device_fixture.hpp"
 
-// The kernels of lib/rossby/kernels/device, on a simulated device anywhere and on a GPU where there is one
+// The kernels of lib/rossby/kernels/device, on a simulated device anywhere and on a GPU if there is one
 // (label gpu).
 
 namespace rossby::test {
@@ -64,8 +64,8 @@ TEST_P(DeviceKernels, EqualReferenceInsideTheirOutputsDouble) {
   test_all<double>(2e-14);
 }
 
-/// Operands of products of floats are rounded as the device was told, and nothing else is; those of doubles
-/// are not.
+/// Operands of float products are rounded as set on the device; nothing else is, and neither are operands of
+/// double products.
 TEST_P(DeviceKernels, ProductsRoundTheirOperands) {
   constexpr Index rows = 37, inputs = 70, outputs = 5;
   const auto tf32 = [](float value) {  // 10 bits of fraction, to nearest
@@ -80,7 +80,7 @@ TEST_P(DeviceKernels, ProductsRoundTheirOperands) {
   for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(random.uniform(k, -1, 1));
   for (std::size_t k = 0; k < weight.size(); ++k)
     weight[k] = static_cast<float>(random.uniform(x.size() + k, -1, 1));
-  // y and the gradient of the weight (of y as x is), rounded by `round`, in double.
+  // y and the gradient of the weight (from y in the layout of x), rounded by `round`, in double.
   const auto truth = [&](const auto& round) {
     std::vector<double> result(rows * outputs + outputs * inputs, 0.0);
     std::vector<float> y(rows * outputs);
@@ -158,7 +158,7 @@ TEST_P(DeviceKernels, LongSumsAreCutIntoPieces) {
   }
 }
 
-/// Rows of a table, each with updates of its own: those of the rows one by one.
+/// Rows of a table, each with its own updates, against the rows one by one.
 TEST_P(DeviceKernels, RowsOfATableAreReplayedEachWithItsOwn) {
   constexpr Index rows = 9, columns = 37;
   std::vector<AdamConstants<double>> steps;
@@ -205,7 +205,7 @@ TEST_P(DeviceKernels, RowsOfATableAreReplayedEachWithItsOwn) {
     EXPECT_THROW(adam_replay_rows<double>({}, table, {}, second, {}, std::vector{wrong}, steps), BugError);
 }
 
-/// Up to 128 updates that differ in what time changes go with the launch, others in a list of their own.
+/// Up to 128 updates that differ only in time-dependent numbers travel with the launch, others in a list.
 TEST_P(DeviceKernels, UpdatesOfAnyNumberAndKindAreReplayed) {
   using Change = std::function<void(AdamConstants<double>&)>;
   const Change none = [](auto&) {};
@@ -271,10 +271,10 @@ TEST_P(DeviceKernels, AGradientThatIsTakenIsZeroAfterwards) {
     }
 }
 
-/// Statistics that stay on the device are those that a host makes of the sums.
+/// Statistics that stay on the device equal those that a host computes from the sums.
 TEST_P(DeviceKernels, NormaliseByStatisticsThatStayThere) {
   constexpr Index channels = 5, rows = 37, cols = 3;
-  constexpr double momentum = 0.1, epsilon = 1e-5, more = 2;  // times as many values on all ranks
+  constexpr double momentum = 0.1, epsilon = 1e-5, more = 2;  // factor of values on all ranks
   const auto numbers = [](Index count, double by) {
     std::vector<double> all;
     for (Index k = 0; k < count; ++k) all.push_back(0.3 + std::sin(by * static_cast<double>(k)));
@@ -314,7 +314,7 @@ TEST_P(DeviceKernels, NormaliseByStatisticsThatStayThere) {
     const BatchNormFactors<double> of{factor, factor + channels, factor + 2 * channels};
     batch_norm_sums<double>(exec(), sum, in_there, running.mean, {});
     const NodeView<double> all(sum, 1, 1, 2 * channels + 1);
-    scale<double>(exec(), all, more, all);  // another rank's, which are the same
+    scale<double>(exec(), all, more, all);  // another rank's sums, equal to these
     batch_norm_factors<double>(exec(), channels, of, constants ? nullptr : sum, there(gain), running);
     batch_norm_backward_sums<double>(exec(), sum_back, dy_there, in_there, of.mean, of.inverse_deviation, {});
     batch_norm_backward_parameters<double>(exec(), channels, there(dgain), constants ? nullptr : there(dbias),
@@ -378,10 +378,10 @@ TEST_P(DeviceKernels, AQueueIsTimedWithoutTheGapsThatTheHostLeaves) {
   EXPECT_GE(clock.seconds_of_a_mark(), 0);
   EXPECT_LT(clock.seconds_of_a_mark(), 1e-4);
   EXPECT_EQ(clock.mark(), 0U);
-  occupy(Exec{}, 10);  // of a host: nothing
+  occupy(Exec{}, 10);  // on a host: does nothing
 }
 
-/// Some with nothing in them, ends of blocks, more than a launch takes; what lies between stays.
+/// Empty arrays, ends of blocks, more arrays than a launch takes; memory in between stays unchanged.
 TEST_P(DeviceKernels, ArraysAreClearedTogether) {
   std::vector<Index> sizes{0, 1, 255, 4095, 4096, 4097, 0, 20000};
   for (Index k = 0; k < 60; ++k) sizes.push_back(k);
@@ -403,7 +403,7 @@ TEST_P(DeviceKernels, ArraysAreClearedTogether) {
   clear_arrays<float>(exec(), {});
 }
 
-/// Lists that go with the launch, and longer ones.
+/// Lists that travel with the launch, and longer ones.
 TEST_P(DeviceKernels, StepsOfManyWindowsAreFound) {
   for (const Index cols : {1, 127, 128, 129, 300}) {
     std::vector<float> series(static_cast<std::size_t>(3 * (cols + 1))),

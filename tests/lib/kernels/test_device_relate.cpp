@@ -9,8 +9,8 @@
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
 
-// Relations on a device: dense and sparse against the reference, the fused update against backward and an
-// update after it.
+// Relations on a device: dense and sparse against the reference, and the fused update against backward
+// followed by an update.
 
 namespace rossby::test {
 namespace {
@@ -47,7 +47,7 @@ class DeviceRelate : public OnBackend {
     there.fetch();
   }
 
-  /// `steps` fused updates against backward and an update after it.
+  /// `steps` fused updates against backward followed by an update.
   void expect_fused(const Shape& shape, double beta1, bool decoupled, Index steps) {
     Problem<double> fused(shape, Weights::clamped), plain(shape, Weights::clamped);
     const std::size_t size = fused.weight.size();
@@ -106,7 +106,7 @@ TEST_P(DeviceRelate, DenseEqualsReference) {
     }
 }
 
-/// More blocks than leave their sums in the scratch, down and across.
+/// More blocks than have sums in the scratch, down and across.
 TEST_P(DeviceRelate, DenseOfManyBlocksEqualsReference) {
   for (const Shape& shape : {Shape{262200, 1, 1, 1, 1, 1}, Shape{1, 262200, 1, 1, 1, 1}}) {
     Problem<double> truth(shape, Weights::clamped), here(shape, Weights::clamped);
@@ -124,7 +124,7 @@ TEST_P(DeviceRelate, FusedUpdateEqualsBackwardAndUpdate) {
   expect_fused({900, 2600, 1, 1, 1, 1}, 0.9, false, 1);
 }
 
-/// The update of a gradient that is there, on a device as in the reference.
+/// The update from a complete gradient, on a device as in the reference.
 TEST_P(DeviceRelate, UpdateOfAGradientEqualsReference) {
   for (const Shape& shape : shapes)
     for (const double beta1 : {0.0, 0.9}) {
@@ -161,7 +161,7 @@ TEST_P(DeviceRelate, UpdateOfAGradientEqualsReference) {
     }
 }
 
-/// One update in bf16: what float gives, rounded with the same bits.
+/// One update in bf16: the float result, rounded with the same bits.
 TEST_P(DeviceRelate, UpdatesInBf16AreRoundedByGlobalPlace) {
   for (const Shape& shape : {Shape{33, 101, 1, 1, 5, 3}, Shape{97, 101, 1, 8, 1, 1}}) {
     Problem<float> here(shape, Weights::clamped), truth(shape, Weights::clamped);
@@ -183,7 +183,7 @@ TEST_P(DeviceRelate, UpdatesInBf16AreRoundedByGlobalPlace) {
     update.bf16.v = moments(v[0]);
     run<float>(here, &update);
     moments.fetch();
-    // A last bit of the arithmetic decides a rounding now and then.
+    // The last bit of the arithmetic occasionally changes a rounding.
     std::size_t different = 0;
     for (std::size_t e = 0; e < here.bf16.size(); ++e)
       different += here.bf16[e] != truth.bf16[e] || v[0][e] != v[1][e];
@@ -225,7 +225,7 @@ struct SparseProblem {
     for (Index i = 0; i < block.rows; ++i) rows.push_back(static_cast<LocalColumn>(i));
   }
 
-  /// `at` says where a vector lies.
+  /// `at` returns the place of a vector.
   template <class At>
   void run(const Exec& exec, bool with_identity, At&& at, std::span<T> workspace) {
     const SparseRelate<T> relate{&block, at(weight), true, {at(a), w, block.relations * d}};

@@ -7,8 +7,8 @@
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
 
-// Layers on batches of pairs on a device against the host's: pairs repeat, rows have ghosts, nodes and
-// batches may be missing.
+// Layers on batches of pairs, on a device against the host: pairs repeat, rows have ghosts, nodes and batches
+// may be missing.
 
 namespace rossby::test {
 namespace {
@@ -19,7 +19,7 @@ struct Size {
   Index steps, d, k, samples;
 };
 
-/// A rank's block among three; z is (steps, rows, d), as latents lie.
+/// A rank's block among three; z is (steps, rows, d), the layout of latents.
 template <class T>
 struct SampledProblem {
   Size s;
@@ -69,7 +69,7 @@ struct SampledProblem {
     d_sums = values(std::ssize(sums), "d sums");
   }
 
-  /// `at` says where a vector lies.
+  /// `at` returns the place of a vector.
   template <class At>
   void run(const Exec& exec, At&& at) {
     const Index rows = block.rows, all = rows + block.ghosts, d = s.d, count = std::ssize(samples);
@@ -118,7 +118,7 @@ struct SampledProblem {
 
 class DeviceSampled : public OnBackend {
  protected:
-  /// On the device; the same array is asked for several times.
+  /// On the device; repeated requests return the same array.
   template <class T>
   void run(SampledProblem<T>& p) {
     OnDevice there(*device_);

@@ -48,7 +48,7 @@ void test_all(double tolerance) {
   for (const auto& test : host_cases<T>()) {
     for (const Shape& shape : small_shapes) test_one(test, shape, Layout::packed, tolerance);
     for (const Shape& shape : large_shapes) test_one(test, shape, Layout::packed, tolerance);
-    // Blocks of nodes and groups of columns that are left over; more than one block a partial sum.
+    // Remaining blocks of nodes and groups of columns; more than one block per partial sum.
     for (const Shape& shape : {Shape{131, 8, 4}, Shape{4099, 9, 1}, Shape{77, 19, 3}, Shape{3, 8, 256}})
       test_one(test, shape, Layout::packed, tolerance);
   }
@@ -61,7 +61,7 @@ TEST(Kernels, CpuEqualsReferenceInsideItsOutputsDouble) {
   test_all<double>(2e-14);
 }
 
-/// Rows that fill registers and rows that are left over, of every width that has a way of its own.
+/// Rows that fill registers and remaining rows, for every width with a kernel of its own.
 template <class T>
 void test_few_channels(double tolerance) {
   for (Index out = 1; out <= 9; ++out)
@@ -176,7 +176,7 @@ TEST(Dropout, MaskDependsOnGlobalKeysAloneAndKeepsTheMean) {
   for (const float v : y) mean += v / static_cast<double>(y.size());
   EXPECT_NEAR(mean, 1, 4 * std::sqrt(0.25 / 0.75 / static_cast<double>(y.size())));
 
-  // Columns as steps of windows: those of three windows from the second step of seven on.
+  // Columns as steps of windows: the columns of three windows, from the second of seven steps on.
   const std::vector<Index> windows{4, 0, 9};
   std::vector<Index> listed;
   for (Index b = 0; b < 6; ++b) listed.push_back(windows[static_cast<std::size_t>(b % 3)] * 7 + 1 + b / 3);
@@ -188,7 +188,7 @@ TEST(Dropout, MaskDependsOnGlobalKeysAloneAndKeepsTheMean) {
                          random, std::span(row_keys).first(1), {windows, 7, 1});
   EXPECT_EQ(again, drawn);
 
-  // The last rows and columns alone, as another rank would hold them, get the same mask.
+  // The last rows and columns alone get the same mask, as on another rank.
   const Index first = 100, column = 2;
   const Index few_rows = rows - first, few_cols = cols - column;
   std::vector<float> part(static_cast<std::size_t>(few_rows * few_cols * channels));

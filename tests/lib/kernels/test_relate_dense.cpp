@@ -9,8 +9,8 @@
 #include "tests/lib/kernels/dense_problem.hpp"
 #include "tests/lib/kernels/sum_of.hpp"
 
-// Dense relations against the reference, for every instruction set, both products, odd sizes; the fused
-// update against backward into a buffer and an update after it.
+// Dense relations against the reference, for every instruction set, both products and odd sizes; the fused
+// update against backward into a buffer followed by an update.
 
 namespace rossby {
 namespace {
@@ -32,7 +32,7 @@ void check_against_reference(const Shape& shape, double tolerance) {
         expect_near(one, truth, tolerance);
         three.run({Backend::cpu, 3, isa});
         expect_equal(three, one);
-        remade.relate.context = nullptr;  // backward makes W z itself
+        remade.relate.context = nullptr;  // backward computes W z itself
         remade.run({Backend::cpu, 1, isa});
         expect_equal(remade, one);
       }
@@ -48,7 +48,7 @@ TEST_P(DenseShapes, FloatEqualsReference) {
   check_against_reference<float>(GetParam(), 2e-5);
 }
 
-/// Several steps of both: the fused update, and backward into a buffer with everything after it.
+/// Several steps of both: the fused update, and backward into a buffer followed by everything else.
 template <class T>
 void check_fused(const Shape& shape, Weights kind, double beta1, bool decoupled, double l1, const Exec& exec,
                  DenseProduct product, double tolerance) {

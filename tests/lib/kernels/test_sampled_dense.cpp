@@ -3,7 +3,7 @@
 #include "rossby/kernels/sampled.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
 
-// Rows of dense relations that a batch of pairs reads: vectors against the plain loops in double.
+// Rows of dense relations that a batch of pairs reads: vector kernels against plain loops in double.
 
 namespace rossby::test {
 namespace {
@@ -11,10 +11,10 @@ namespace {
 using dense_problem::random_values;
 using dense_problem::Weights;
 
-/// How latents lie: a node's steps side by side (ghosts), or a step's nodes (Z itself).
+/// Layout of latents: contiguous steps of a node (ghosts), or contiguous nodes of a step (Z itself).
 enum class Layout { nodes, steps };
 
-/// A dense problem of which some samples are asked for. Its contexts have sentinels around them, too.
+/// A dense problem with samples. Its contexts have sentinels around them, too.
 template <class T>
 struct Sampled : dense_problem::Problem<T> {
   using Base = dense_problem::Problem<T>;
@@ -129,7 +129,7 @@ TEST(SampledDense, ValuesThatAreNotNumbersReachEveryResultTheyShould) {
   EXPECT_TRUE(std::isnan(p.out[Sampled<float>::guard]));
   for (std::size_t q = 0; q < p.samples.size(); ++q)
     EXPECT_EQ(std::isnan(p.out[Sampled<float>::guard + 2 * q]), p.samples[q].row == p.samples[0].row) << q;
-  // A weight that is not a number passes no gradient, as none outside (0, 1) does.
+  // A NaN weight passes no gradient, like any weight outside (0, 1).
   for (const float gradient : p.dm) EXPECT_FALSE(std::isnan(gradient));
 }
 

@@ -16,9 +16,9 @@
 namespace rossby::test {
 namespace {
 
-/// How a view's columns lie.
+/// Layout of a view's columns.
 struct Layout {
-  Index cols, channels, gap = 0, row_gap = 0;  // values between columns, and between rows, of nobody
+  Index cols, channels, gap = 0, row_gap = 0;  // unused values between columns, and between rows
   [[nodiscard]] Index apart() const { return channels + gap; }
   [[nodiscard]] Index row() const { return cols * apart() + row_gap; }
 };
@@ -56,8 +56,8 @@ class SparseProducts : public OnBackend {
     if (!api_) GTEST_SKIP() << "no cuSPARSE";
   }
 
-  /// Both directions of every relation against the reference, whole arrays with what lies in between: by the
-  /// library, by own kernels, and of some rows, which are own kernels'.
+  /// Both directions of every relation against the reference, comparing whole arrays including gaps: by the
+  /// library, by own kernels, and on some rows, for which own kernels run.
   template <class T>
   void compare(Index n, const Layout& in, const Layout& out, double tolerance) {
     SCOPED_TRACE(::testing::Message() << n << " nodes, " << in.cols << " x " << in.channels);
@@ -98,7 +98,7 @@ class SparseProducts : public OnBackend {
   const SparseApi* api_ = nullptr;
 };
 
-/// Packed; beside other terms; one column; rows that are longer than their columns; ends of registers.
+/// Packed; next to other terms; one column; rows longer than their columns; ends of registers.
 const std::vector<std::pair<Layout, Layout>> layouts{
     {{5, 3}, {5, 3}},       {{5, 3, 6}, {5, 3, 6}},   {{4, 8, 8}, {4, 8, 24}}, {{1, 4, 3}, {1, 4, 0}},
     {{3, 2, 0, 5}, {3, 2}}, {{64, 1, 4}, {64, 1, 4}}, {{4, 4, 3}, {4, 4, 3}},  {{4, 6, 2}, {4, 6, 2}},
@@ -137,7 +137,7 @@ TEST_P(SparseProducts, ArePreparedOnceAShape) {
   EXPECT_EQ(fake_.prepared, 4);
 }
 
-/// Before it has prepared a product a graph ends; after that it holds the product.
+/// A graph ends before the library has prepared a product; afterwards the graph contains the product.
 TEST_P(SparseProducts, PreparationsAreNoPartOfAGraph) {
   if (GetParam() != Backend::simulated) GTEST_SKIP() << "counts a simulated device's graphs";
   const CsrBlock block = block_of(23, 1);
@@ -221,7 +221,7 @@ TEST(SparseChoice, TheLibraryHasToSaveATenth) {
   EXPECT_EQ(to_string(SparseChoice{}), "own");
 }
 
-/// A toolkit that has the library has all calls that Rossby asks it for.
+/// A toolkit with the library has all functions that Rossby needs.
 TEST(Cusparse, IsThereWhereItsLibraryIs) {
   if (!::dlopen("libcusparse.so.12", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << "no libcusparse.so.12";
 #if defined(ROSSBY_CUDA)

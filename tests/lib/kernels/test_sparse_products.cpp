@@ -11,16 +11,16 @@
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
 
-// Several products and gradients of a block's relations at once, and all of a diffusion: on devices a launch,
-// against one after the other in double.
+// Several products and gradients of a block's relations at once, and all of a diffusion: on devices one
+// launch, against a sequence in double.
 
 namespace rossby::test {
 namespace {
 
 constexpr Index guard = 3;  // values before and behind every array
 
-/// A rank's block among three; as many values a node as there are terms, side by side, of owned and of ghost
-/// nodes. A term may be any number of a term's channels behind an odd one, so that no 16 bytes hold its runs.
+/// A rank's block among three, with several terms side by side per node, for owned and ghost nodes. A term
+/// may start at an odd channel, so that its runs are not aligned to 16 bytes.
 template <class T>
 struct Terms {
   CsrBlock block;
@@ -46,7 +46,7 @@ struct Terms {
 
 class SparseAtOnce : public OnBackend {
  protected:
-  /// work(exec, terms, its owned, ghost and extra values) by the reference and on the device.
+  /// Runs work(exec, terms, their owned, ghost and extra values) with the reference and on the device.
   template <class T, class Work>
   void compare(const Terms<T>& problem, double tolerance, const Work& work) {
     Terms<T> truth = problem, here = problem;
@@ -64,7 +64,7 @@ class SparseAtOnce : public OnBackend {
   }
 };
 
-/// Of `extra` and ghosts, for some rows at a time.
+/// Products of `extra` and ghosts, for some rows at a time.
 template <class T>
 void products(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T* owned, T* ghost, T* extra) {
   const Index rows = t.block.rows, ghosts = t.block.ghosts;
@@ -79,7 +79,7 @@ void products(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T* 
   }
 }
 
-/// Five, two launches; some take a term away, one has no relation.
+/// Five products, two launches; some subtract a term, one has no relation.
 template <class T>
 void more_products(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T* owned, T* ghost,
                    T* extra) {
@@ -96,7 +96,7 @@ void more_products(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s
   spmm_products<T>(exec, s, list, all);
 }
 
-/// Of owned rows, from a start, of more shares than a launch takes, and of ghosts.
+/// Owned rows, with a start, with more shares than a launch takes, and ghosts.
 template <class T>
 void gradients(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T* owned, T* ghost, T* extra) {
   const Index rows = t.block.rows;
@@ -120,7 +120,7 @@ void gradients(const Exec& exec, const Terms<T>& t, const SparseMatrix<T>& s, T*
   spmm_gradients<T>(exec, s, few, 0);
   const std::vector<SparseGradient<T>> longer{{term(5), read(0), many}};
   spmm_gradients<T>(exec, s, longer, 0);
-  // Of ghosts.
+  // Ghosts.
   const std::vector<Share> away{{0, T(1), read(6)}, {2, T(2), read(7)}};
   const std::vector<SparseGradient<T>> theirs{{t.term(ghost, t.block.ghosts, 1), {}, away},
                                               {t.term(ghost, t.block.ghosts, 2), {}, one}};
@@ -176,13 +176,13 @@ TEST_P(SparseAtOnce, FourAreALaunch) {
   there.fetch();
 }
 
-/// A diffusion over a few neighbours a node; `gap` values of nobody behind every column.
+/// A diffusion over a few neighbours per node; `gap` unused values after every column.
 struct Diffusing {
   Index n, cols, channels;
   int relations;
   DiffusionSteps recursion;
   Index gap = 0;
-  static constexpr Index margin = 4;  // before and behind every array: 16 bytes, so that runs may be whole
+  static constexpr Index margin = 4;  // around every array: 16 bytes, so that runs may be aligned
 
   [[nodiscard]] Index terms() const { return 1 + Index{relations} * recursion.steps; }
   [[nodiscard]] Index term(int k, int s) const { return k == 0 ? 0 : 1 + Index{k - 1} * relations + s; }
@@ -217,7 +217,7 @@ struct Diffusing {
   }
 };
 
-/// z = the terms of x: the recursion as it is written.
+/// z = the terms of x, by the plain recursion.
 void terms_of(const Diffusing& d, const CsrBlock& block, std::span<const double> weight, NodeView<double> z,
               NodeView<const double> x) {
   const Index c = d.channels;
@@ -242,7 +242,7 @@ void terms_of(const Diffusing& d, const CsrBlock& block, std::span<const double>
     }
 }
 
-/// dx += the adjoint, a product after the other backwards.
+/// dx += the adjoint, product by product in reverse.
 void adjoint_of(const Diffusing& d, const CsrBlock& block, std::span<const double> weight,
                 NodeView<double> dx, NodeView<double> dz) {
   const Index c = d.channels;
@@ -266,7 +266,7 @@ void adjoint_of(const Diffusing& d, const CsrBlock& block, std::span<const doubl
 
 class Diffuses : public OnBackend {
  protected:
-  /// What both directions leave, whole arrays with what lies in between.
+  /// The results of both directions, as whole arrays including gaps.
   template <class T>
   struct Both {
     std::vector<T> x, z, dz, dx;
@@ -340,7 +340,7 @@ TEST_P(Diffuses, AnySize) {
       }
 }
 
-/// Views whose columns lie apart, by whole runs of 16 bytes and otherwise.
+/// Views with gaps between columns, in aligned runs of 16 bytes and otherwise.
 TEST_P(Diffuses, StridedViews) {
   for (const Index gap : {3, 4})
     for (const Index channels : {4, 16, 24}) {
@@ -350,7 +350,7 @@ TEST_P(Diffuses, StridedViews) {
     }
 }
 
-/// ⟨y, A x⟩ = ⟨Aᵀ y, x⟩ of the kernels themselves.
+/// ⟨y, A x⟩ = ⟨Aᵀ y, x⟩ for the kernels themselves.
 TEST_P(Diffuses, WithItsAdjoint) {
   for (const Index n : {31, 207, 300})
     for (const bool chebyshev : {true, false}) {

@@ -7,9 +7,9 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/cpu/simd/tall.hpp"
 
-// Products of tall matrices on every instruction set of this machine against plain loops in double: sizes
+// Products of tall matrices, on every instruction set of this machine, against plain loops in double: sizes
 // around those of tiles, panels and the packed part of b, both layouts of both operands, sums and results,
-// sentinels around rows of c; and entries that do not depend on how many rows there are.
+// sentinels around rows of c. Entries do not depend on the number of rows.
 
 namespace rossby {
 namespace {
@@ -73,7 +73,7 @@ void check(Isa isa, Index m, Index n, Index k, int layout) {
   }
 }
 
-/// Of all scalars that the set has kernels for.
+/// All scalar types for which the set has kernels.
 void check_scalars(Isa isa, Index m, Index n, Index k, int layout) {
   check<float>(isa, m, n, k, layout);
   if (isa_of<double>(isa) == isa) check<double>(isa, m, n, k, layout);

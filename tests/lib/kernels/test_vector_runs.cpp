@@ -1,4 +1,4 @@
-// Vector kernels where vectors can go wrong: ends of registers, special values, the last bits of tanh.
+// Vector kernels at critical points: ends of registers, special values, the last bits of tanh.
 
 #include <algorithm>
 #include <bit>
@@ -96,7 +96,7 @@ TEST(VectorRuns, SpecialValuesOfActivations) {
 }
 
 TEST(VectorRuns, EveryKernelAtEveryLengthAroundARegister) {
-  // Runs end inside, at and after a register; the sentinels of the rig stand right behind.
+  // Runs end inside, at and after a register; the sentinels follow immediately.
   const auto check = []<class T>(const std::vector<Case<T>>& cases, double tolerance) {
     for (const auto& test : cases)
       for (const Index size : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129}) {
@@ -122,7 +122,7 @@ TEST(VectorRuns, EveryKernelAtEveryLengthAroundARegister) {
   check(run_cases<double>(), 1e-13);
 }
 
-/// Whole numbers, so that sums are exact: embed_columns and its adjoint entry by entry.
+/// Integers, so that sums are exact: embed_columns and its adjoint entry by entry.
 template <class T>
 void check_columns(const Exec& exec, Index n, Index columns, Index d, Index gap) {
   SCOPED_TRACE(fmt::format("n {} B {} d {} gap {} {}", n, columns, d, gap, to_string(exec.isa)));
@@ -152,7 +152,7 @@ void check_columns(const Exec& exec, Index n, Index columns, Index d, Index gap)
   std::vector<T> anew(table.size(), std::numeric_limits<T>::quiet_NaN());
   embed_columns_backward<T>(exec, table.data(), steps, view, times);
   EXPECT_EQ(table, sum);
-  // Each step's first column begins its sum: what was there is not read.
+  // Each step's first column starts its sum: previous values are not read.
   std::vector<Index> begins;
   for (std::size_t b = 0; b < times.size(); ++b)
     begins.push_back(std::find(times.begin(), times.begin() + b, times[b]) == times.begin() + b ? 1 : 0);
