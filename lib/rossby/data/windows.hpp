@@ -168,7 +168,7 @@ struct WindowOptions {
   std::uint64_t seed = 1;
   WindowSampling sampling = WindowSampling::local;
   int groups = 1;
-  Index lanes = 1;          // blocked: queues of windows in equal parts of a batch; a multiple of groups
+  Index lanes = 1;          // blocked: queues of windows with equal parts of a batch; a multiple of groups
   Index blocks = 8;         // blocked: blocks per lane
   Index micro_batches = 1;  // of a batch; each has its share of the windows of every group
 };
@@ -192,7 +192,7 @@ class WindowPlan {
   /// Sets the number of non-missing values at every step, over all nodes.
   void set_observed(std::vector<double> observed) { observed_ = std::move(observed); }
 
-  /// Batches of the current epoch, and the number of any epoch: with blocked sampling they differ by a few.
+  /// Numbers of batches in the current and in any epoch: with blocked sampling they differ by a few.
   [[nodiscard]] Index batches() const { return batches_; }
   [[nodiscard]] Index batches_in(Index epoch) const;
   [[nodiscard]] const WindowOptions& options() const { return options_; }

@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// The loss if a file's values become float32: small variations on large offsets, such as positions of
-/// 4,100,000 m that change by millimetres.
+/// The precision that float32 would lose of a file's values: small variations on large offsets, such as
+/// positions of 4,100,000 m that change by millimetres.
 struct FloatLoss {
   std::vector<double> first;    // (nodes, m): the first value, NaN if there is none
   std::vector<double> varying;  // (m): nodes whose values vary
