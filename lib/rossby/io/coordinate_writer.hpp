@@ -19,7 +19,7 @@ class CoordinateWriter {
   explicit CoordinateWriter(NetcdfFile& file) : file_(&file) {}
 
   int dimension(const std::string& name, Index length);
-  /// Attributes of a variable; empty ones are left out.
+  /// Attributes of a variable; empty ones are omitted.
   void describe(int id, std::string_view standard_name, std::string_view long_name, std::string_view units);
 
   // Define variables; return their ids.

@@ -13,7 +13,7 @@ namespace rossby {
 /// Names that a table uses for the nodes of a series.
 class NodeNames {
  public:
-  /// Numbers 0 to nodes − 1.
+  /// Names are numbers from 0 to nodes − 1.
   explicit NodeNames(Index nodes) : nodes_(nodes) {}
   /// One name per node. Throws UserError beginning with `source` if a name occurs twice.
   NodeNames(const std::vector<std::string>& names, const std::string& source);

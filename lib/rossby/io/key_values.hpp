@@ -11,7 +11,7 @@
 
 namespace rossby {
 
-/// paths: a text or a list of texts; a list of one is written as its element.
+/// `paths`: a text or a list of texts; a list of one is written as its element.
 enum class KeyType { text, integer, real, flag, text_list, integer_list, paths };
 
 /// The value of a key of paths, such as data.file.

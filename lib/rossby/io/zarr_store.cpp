@@ -187,7 +187,7 @@ void ZarrStore::check_claim(const NetcdfVariable& variable) const {
   const ZarrArray& array = array_of(variable);
   const double values = static_cast<double>(variable.size());
   if (values <= always) return;
-  // The number of chunks that makes the claim plausible; a complete store has many more.
+  // Number of chunks from which the claim is plausible; a complete store has many more.
   const double needed = values / sparse / static_cast<double>(array.chunk_values());
   double found = 0;
   std::error_code code;

@@ -10,8 +10,8 @@ namespace rossby {
 /// Sums are ordered differently in each set, so two runs are bit-equal only on the same set.
 enum class Isa {
   portable,  // what the compiler's target guarantees (x86-64: SSE2)
-  avx2,      // x86-64-v3: AVX2, FMA; 8 floats a register
-  avx512     // x86-64-v4: AVX-512 F, VL, DQ, BW; 16 floats a register
+  avx2,      // x86-64-v3: AVX2, FMA; 8 floats per register
+  avx512     // x86-64-v4: AVX-512 F, VL, DQ, BW; 16 floats per register
 };
 
 /// True if this build contains the set and this processor supports it.

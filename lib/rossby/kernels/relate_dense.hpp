@@ -70,10 +70,10 @@ struct DenseUpdate {
   bool decoupled = false;        // AdamW
   double l1 = 0;                 // adds l1 · (gradient of Σ clamp(M)) to the gradient
   double squares = 0;            // out, += Σ gradient² before `step.gradient_scale`
-  DenseUpdate* whole = nullptr;  // the update of which this is a part: its squares are added to instead
+  DenseUpdate* whole = nullptr;  // if this is a part: the whole update, which gets the squares
   Bf16Arrays bf16;               // in place of theta, m and v if DenseRelate::bf16 is set
   // Progress of this step, for all that share the update:
-  bool recorded = false;  // a forward has asked for it
+  bool recorded = false;  // a forward has requested it
   double weight_sum = 0;  // that forward's Σ clamp(M)
   bool applied = false;   // backward has updated M
 

@@ -75,7 +75,7 @@ class SparseLibrary {
 
   /// True if multiply accepts such views: all nodes, one layout, an index of 32 bits.
   [[nodiscard]] bool takes(NodeView<const T> y, NodeView<const T> x) const;
-  /// Device memory that the index of one relation and direction takes for such views.
+  /// Device memory of the index of one relation and direction for such views.
   [[nodiscard]] Index index_bytes(NodeView<const T> y, NodeView<const T> x) const;
 
   /// y = alpha·S x + beta·y, with S = relation number `relation` or its transpose. Throws UserError with the

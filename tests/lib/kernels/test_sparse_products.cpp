@@ -17,7 +17,7 @@
 namespace rossby::test {
 namespace {
 
-constexpr Index guard = 3;  // values before and behind every array
+constexpr Index guard = 3;  // values before and after every array
 
 /// A rank's block among three, with several terms side by side per node, for owned and ghost nodes. A term
 /// may start at an odd channel, so that its runs are not aligned to 16 bytes.

@@ -7,7 +7,7 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index least_updates = 4;  // fewer are as quick one by one
+constexpr Index least_updates = 4;  // fewer are as fast one by one
 // Updates of a short hop: x and the growth of V stay small.
 constexpr Index most_decaying = most_hopped / most_parts;
 constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop

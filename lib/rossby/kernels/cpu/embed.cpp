@@ -10,7 +10,7 @@ namespace rossby::cpu {
 
 namespace {
 
-/// Rows of out per task of a thread.
+/// Rows of `out` that a thread takes at a time.
 template <class T>
 Index rows_a_piece(NodeView<T> out) {
   return std::max<Index>(1, flat_piece / std::max<Index>(1, out.width()));

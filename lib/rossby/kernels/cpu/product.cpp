@@ -11,7 +11,7 @@ constexpr Index tile_rows = 256;  // of c: BLAS packs an operand again for every
 constexpr Index tile_cols = 2048;
 constexpr Index wide = 32;  // operands are rounded to bf16 if the least of three sizes reaches this
 
-/// The part of an operand that makes rows (or columns) [first, first + count) of the product.
+/// The part of an operand that gives rows (or columns) [first, first + count) of the product.
 template <class T>
 MatrixView<const T> part(MatrixView<const T> x, bool rows, Index first, Index count) {
   return rows ? MatrixView<const T>(x.row(first), count, x.cols, x.stride)

@@ -19,7 +19,7 @@ T canonical(T value) {
   return std::is_same_v<S, T> || value == value ? value : std::numeric_limits<T>::quiet_NaN();
 }
 
-/// z (columns, width) as (strips, width, strip), zeros behind the last column.
+/// z (columns, width) as (strips, width, strip), zeros after the last column.
 template <class S, class T = Arithmetic<S>>
 void pack_strip(T* to, NodeView<const T> z, Index first, const DenseKernels<S>& kernels) {
   const Index width = z.width();

@@ -12,7 +12,7 @@ namespace {
 // The few arrays of a block's values that a kernel keeps fit the first-level cache.
 constexpr Index block_values = 1024, most_block_rows = 64;
 
-/// Nodes of a block whose nodes have `width` values each.
+/// Nodes per block if a node has `width` values.
 Index block_rows(Index width) {
   return std::clamp<Index>(block_values / std::max<Index>(1, width), 1, most_block_rows);
 }

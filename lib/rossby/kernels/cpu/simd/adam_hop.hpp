@@ -149,7 +149,7 @@ ROSSBY_INLINE Lanes finite(Floats a, Floats b, Floats c) {
   return equal((a - a) + (b - b) + (c - c), Floats{});
 }
 
-/// A hop with decay. Lanes for which it does not hold are left undefined.
+/// A hop with decay. The result is undefined in lanes for which it does not hold.
 template <int count>
 ROSSBY_INLINE Holds<count> hop_decay(Floats* theta, Floats* v, const AdamHop& hop) {
   using V = Floats;

@@ -119,7 +119,7 @@ struct BackwardTile {
   static constexpr Index narrow_width_large = 192;
   static constexpr Index middle_rows = 16;
   static constexpr Index middle_width = 128;
-  /// The next tile is prefetched row by row from these widths on: with three arrays, and, if the cache is
+  /// The next tile is prefetched row by row at these widths: with three arrays, and, if the cache is
   /// large, larger widths and some with two arrays. Otherwise a strip at a time is as fast or faster.
   static constexpr Index row_width = 24;
   static constexpr Index most_row_width = 32;

@@ -99,7 +99,6 @@ ROSSBY_INLINE Vec<T, lanes<T>> where_kept(const T* x, const std::uint8_t* keep, 
   using V = Vec<T, lanes<T>>;
   return (V)((Mask<T>)(load<V>(x) * factor) & -widened<T>(keep));
 }
-/// One value.
 template <class T>
 ROSSBY_INLINE T where_kept(T x, std::uint8_t keep, T factor) {
   using Bits = typename BitsOf<T>::type;

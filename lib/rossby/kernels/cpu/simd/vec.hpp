@@ -96,7 +96,7 @@ template <class V, class T>
 inline constexpr bool several = sizeof(V) > sizeof(T) && __is_same(__typeof__(V{}[0] + T{}), T) &&
                                 __is_same(__typeof__(V{}[0] + V{}[0]), T);
 
-/// Reads or writes V as values of T, if it holds several: the compiler then knows that pointers and sizes do
+/// Writes V as values of T, if it holds several: the compiler then knows that pointers and sizes do
 /// not change and need not be reloaded.
 template <class V, class T>
 ROSSBY_INLINE void store(T* to, V v) {
