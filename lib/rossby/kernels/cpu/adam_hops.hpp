@@ -7,7 +7,7 @@
 
 #include "rossby/kernels/cpu/simd/adam.hpp"
 
-// Updates of Adam with gradient zero move a value smoothly, so several of them have a closed form with one
+// Updates of Adam with gradient zero move a value smoothly, so several of them have a form with a single
 // root. With decay (beta1 = 0, lambda = decay), update q of a hop is
 //
 //     v_q = beta2 v_{q−1} + (1 − beta2) (lambda theta_{q−1})²,    theta_q = theta_{q−1} (1 − x_q),
