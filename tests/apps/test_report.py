@@ -163,19 +163,19 @@ class Reports(Studies):
                 (lambda line: line[:40] + "\n", "line 2 is not a JSON object"),
                 (lambda line: "[1]\n", "line 2 is not a JSON object"),
                 (lambda line: "\0\n", "line 2 is not a JSON object"),
-                (lambda line: line.replace('"waiting":', '"wating":'), "line 2 is not a line of 'rossby train': .*waiting"),
+                (lambda line: line.replace('"waiting":', '"wating":'), "'rossby train' did not write line 2: .*waiting"),
                 (lambda line: re.sub('"epoch_seconds":', '"epoch_seconds":-', line), "line 2 .*: epoch_seconds is -"),
                 (lambda line: re.sub('"steps":', '"steps":1e300,"x":', line), "line 2 .*: steps is 1e"),
                 (lambda line: line.replace('"ranks":2', '"ranks":0'), "line 2 .*: ranks is 0"),
                 (lambda line: line.replace('"ranks":2', '"ranks":3'), "line 2 .*: row_blocks x stages x time_groups is not ranks"),
-                (lambda line: re.sub('"step_seconds":{.*?}', '"step_seconds":7', line), "line 2 is not a line of")):
+                (lambda line: re.sub('"step_seconds":{.*?}', '"step_seconds":7', line), "did not write line 2")):
             changed = change(whole[1])
             self.assertNotEqual(changed, whole[1])
             metrics.write_text("".join([whole[0], changed, *whole[2:]]))
             with self.subTest(pattern):
                 self.left_out("bad", "run2", "bad/run2/metrics.jsonl: " + pattern)
         shutil.copytree(folder / "run2", self.path("all_bad/run2"))
-        self.refuse(2, ["report", "scaling", "all_bad", "-o", "never"], "none of its 1 runs can be tabulated. .*line 2")
+        self.refuse(2, ["report", "scaling", "all_bad", "-o", "never"], "none of the 1 runs can be tabulated. .*line 2")
         self.assertFalse(os.path.exists(self.path("never")))
         metrics.write_text("".join(whole))
         for text, pattern in (("{", "run2/plan.json: not JSON"), ("{}", "run2/plan.json: not a plan")):

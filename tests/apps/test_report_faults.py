@@ -104,7 +104,7 @@ class ReportFaults(Studies):
         self.assertEqual(result.codes, [0], result.err)
         self.assertIn(f"\n- gone: {missing}\n", result.out)
         self.assertIn("| x | strong | 2 |", result.out)
-        self.refuse(1, ["report", "scaling", "sc/lost"], f"sc/lost: none of its 1 runs can be tabulated. The first, a, {missing}")
+        self.refuse(1, ["report", "scaling", "sc/lost"], f"sc/lost: none of the 1 runs can be tabulated. For example a: {missing}")
         # One damaged study does not end the report of the others.
         self.write("sc/lost/study.json", "{")
         self.assertIn("not a study", self.left_out("sc")["lost"])

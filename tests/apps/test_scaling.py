@@ -228,8 +228,8 @@ class Scaling(Studies):
         self.assertRegex(out, "b/ranks-2_groups-1_seed-1: left with exit code 75. The same command goes on with it")
         self.assertFalse(os.path.exists(self.path("sig/b/ranks-1_groups-1_seed-1")), "the rest is not begun")
         left = len(self.lines("sig/b/ranks-2_groups-1_seed-1"))
-        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 1 runs can be tabulated. The first, "
-                    "b/ranks-2_groups-1_seed-1, has not ended")
+        self.refuse(1, ["report", "scaling", "sig"], "sig: none of the 1 runs can be tabulated. For example "
+                    "b/ranks-2_groups-1_seed-1: has not ended")
         self.study(*arguments, "--set", f"train.epochs={left + 3}")
         self.assertEqual(len(self.lines("sig/b/ranks-2_groups-1_seed-1")), left + 3)
 

@@ -211,7 +211,9 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
     const std::optional<Index> horizon = steps.of(leads[k]);
     if (!horizon || *horizon < 1 || *horizon > std::max<Index>(series.steps, std::ssize(leads))) continue;
     if (std::ssize(lead_of_) < *horizon) lead_of_.resize(place(*horizon), -1);
-    if (lead_of_[place(*horizon - 1)] >= 0) user_error("{}: {} has {:g} twice", path_, v->name, leads[k]);
+    if (lead_of_[place(*horizon - 1)] >= 0)
+      user_error("{}: variable {} has the lead time {:g} twice. Give each lead time once", path_, v->name,
+                 leads[k]);
     lead_of_[place(*horizon - 1)] = static_cast<Index>(k);
   }
   if (horizons() == 0)

@@ -13,7 +13,8 @@ std::vector<std::string> NetcdfFile::read_texts(const NetcdfVariable& variable) 
   check(nc_inq_vartype(id_, variable.id, &type), variable.name);
   const bool characters = type == NC_CHAR && variable.dimensions.size() == 2;
   if (!characters && !(type == NC_STRING && variable.dimensions.size() == 1))
-    user_error("{}: variable {} is not a list of names", path_, variable.name);
+    user_error("{}: variable {} is not a list of names. Store strings in one dimension, or characters in two",
+               path_, variable.name);
   check_memory(variable.size(), 40, fmt::format("{}: variable {}", path_, variable.name));
   const auto count = static_cast<std::size_t>(variable.dimensions[0].length);
   if (characters) {

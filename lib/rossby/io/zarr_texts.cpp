@@ -76,7 +76,8 @@ std::vector<std::string> variable_texts(const std::vector<char>& bytes, const st
 std::vector<std::string> ZarrStore::read_texts(const NetcdfVariable& variable) const {
   const ZarrArray& array = array_of(variable);
   if (variable.dimensions.size() != 1)
-    user_error("{}: variable {} is not a list of names", path_, variable.name);
+    user_error("{}: variable {} is not a list of names. Store strings in one dimension, or characters in two",
+               path_, variable.name);
   check_memory(variable.size(), 40, fmt::format("{}: variable {}", path_, variable.name));
   std::vector<std::string> names;
   for (Index c = 0; c * array.chunks[0] < array.shape[0]; ++c) {

@@ -299,7 +299,10 @@ void FieldFile::Impl::create() {
     for (const SeriesVariable& field : layout_.space.variables)
       datasets_.emplace_back(H5Dopen2(file_, ("/" + field.name).c_str(), H5P_DEFAULT));
     for (const Hdf5Dataset& dataset : datasets_)
-      if (!dataset.valid()) user_error("{}: HDF5 cannot open what it has just made", path_);
+      if (!dataset.valid())
+        user_error(
+            "{}: HDF5 cannot open the datasets that it has just created. Check the disk, then start again",
+            path_);
     if (layout_.deflate > 0) return;
     for (std::size_t k = 0; k < datasets_.size(); ++k) {
       progress_.offsets[k] = H5Dget_offset(datasets_[k]);

@@ -75,7 +75,10 @@ void verify_dataset(hid_t dataset, Index file_bytes, const std::string& what) {
   else if (size == 8)
     sum = real ? stored_checksum<double>(dataset, extents) : stored_checksum<std::int64_t>(dataset, extents);
   else
-    user_error("{} holds values of {} bytes", what, size);
+    user_error(
+        "{} has values of {} bytes, but 2, 4 or 8 are expected. The file is damaged, or another program "
+        "wrote it",
+        what, size);
   if (sum != read_number(dataset, "checksum")) user_error("{} is damaged: its checksum does not match", what);
 }
 

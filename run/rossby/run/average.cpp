@@ -95,8 +95,9 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
     std::vector<Index> all = domain.split.origins(Role::validation, horizons);
     if (all.empty())
       user_error(
-          "--weights {} needs errors in the validation part, which has {} steps for {} horizons. Train the "
-          "members with split.validation, or set --weights equal",
+          "--weights {} needs errors in the validation part, but its {} steps are too few for {} horizons. "
+          "Train "
+          "the members with a longer split.validation, or set --weights equal",
           options.weighting, domain.split.validation.size(), horizons);
     return members.usable(std::move(all), horizons, remark);
   });

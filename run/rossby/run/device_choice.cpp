@@ -93,8 +93,9 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
       agree(comm, [&] {
         if (!supported(isa))
           user_error(
-              "parallel.isa = \"{}\": the processor of a rank does not have these instructions. The widest "
-              "that all ranks have is \"{}\"",
+              "parallel.isa = \"{}\": the processor of a rank does not have these instructions. Set "
+              "\"auto\", or "
+              "\"{}\", the widest set that all ranks have",
               name, to_string(common));
       });
       return isa;
@@ -171,11 +172,16 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     double no_nccl = on_gpu > 1 || !nccl_library() ? 1 : 0;
     reducer.max(std::span<double>(&no_nccl, 1));
     const std::string& transport = config.parallel.transport;
+    if (transport == "nccl" && on_gpu > 1)
+      user_error(
+          "parallel.transport = \"nccl\" needs a GPU for every rank, but {} ranks share a GPU. Start fewer "
+          "ranks, "
+          "or set parallel.transport = \"host\"",
+          on_gpu);
     if (transport == "nccl" && no_nccl > 0)
       user_error(
-          "parallel.transport = \"nccl\" needs libnccl.so.2 and a GPU for every rank, but a GPU has {} "
-          "rank{}. Set parallel.transport = \"host\"",
-          on_gpu, on_gpu == 1 ? "" : "s");
+          "parallel.transport = \"nccl\": a rank cannot load libnccl.so.2. Install NCCL on all hosts, or set "
+          "parallel.transport = \"host\"");
     choice.nccl = transport != "host" && no_nccl == 0;
     std::string why;
     if (choice.nccl && transport == "auto") {

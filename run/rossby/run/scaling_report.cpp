@@ -228,9 +228,11 @@ ScalingReport make_scaling_report(const std::string& folder, const std::string& 
   for (const ScalingRun& run : report.runs.runs) folders[run.folder].push_back(&run);
   for (const auto& [name, runs] : folders) add_studies(name, runs, kind, report);
   if (report.studies.empty())
-    user_error("{}: none of its {} runs can be tabulated. The first, {}, {}", folder,
-               report.runs.left_out.size(), relative(report, report.runs.left_out.front().path),
-               report.runs.left_out.front().reason);
+    user_error(
+        "{}: none of the {} runs can be tabulated. For example {}: {}. Repeat these runs, or name another "
+        "folder",
+        folder, report.runs.left_out.size(), relative(report, report.runs.left_out.front().path),
+        report.runs.left_out.front().reason);
   return report;
 }
 

@@ -121,7 +121,8 @@ Metrics read_metrics(const std::string& file) {
       metrics.moved = metrics.moved || (metrics.place && !same_place(*metrics.place, place));
       metrics.place = place;
     } catch (const std::exception& error) {
-      user_error("{}: line {} is not a line of 'rossby train': {}", file, number, error.what());
+      user_error("{}: 'rossby train' did not write line {}: {}. Repeat the run, or remove its folder", file,
+                 number, error.what());
     }
   }
   return metrics;

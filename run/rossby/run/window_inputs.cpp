@@ -31,7 +31,7 @@ void check_inputs(const Config& config) {
   if (!knows && !config.data.known_inputs.empty())
     user_error(
         "data.known_inputs: model.name = \"{}\" does not read inputs of the steps that it forecasts (dcrnn "
-        "and gru do). Name them in data.inputs, of which it reads the past",
+        "and gru do). Name these inputs in data.inputs: the model then reads their past values",
         name);
   if (!config.window.known_times) return;
   if (!knows)
