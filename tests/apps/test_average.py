@@ -167,7 +167,7 @@ class Averages(Runs, LoadsJson):
         self.refuse(2, ["average", "refit_one", self.trained(), "-o", "refused", "--weights", "stacking"], "its parts are training")
         shutil.rmtree(self.path("refit_two/chosen"))
         self.refuse(2, ["average", "refit_two", "cycle", "-o", "refused", "--weights", "stacking"],
-                    "Train the members with split.validation, or set --weights equal")
+                    "Train the members with a longer split.validation, or set --weights equal")
         self.assertFalse(os.path.exists(self.path("refused")))
 
     def test_an_average_is_scored_like_a_run(self):

@@ -185,7 +185,7 @@ TEST(ForecastFiles, SayWhatIsWrong) {
   made.leads = {2, 3};
   EXPECT_HAS(message(made), "no forecast of the first step");
   made.leads = {1, 1};
-  EXPECT_HAS(message(made), "lead has 1 twice");
+  EXPECT_HAS(message(made), "lead has the lead time 1 twice");
   made.leads = {1, 2};
   made.variable = "w";
   EXPECT_HAS(message(made), "no variable v");
