@@ -178,7 +178,7 @@ void check_adjoint(const Players& players, const RowPartition& partition, Index 
   EXPECT_EQ(players.sum(left), players.sum(right));
 }
 
-/// Adds random reals to random reals by scatter_add; returns the bits of all owned rows of all parts played.
+/// Adds random reals to random reals by scatter_add. Returns all owned rows of all played parts, bit by bit.
 template <class T>
 std::vector<T> scatter_bits(const Players& players, const RowPartition& partition, Index cols,
                             Index channels) {

@@ -176,7 +176,7 @@ TEST_P(DeviceTraining, StnnEqualsTheHost) {
   }
 }
 
-/// A relation that streams to the device gives the bits of a resident one, with every kind of transfer.
+/// A relation that streams to the device gives results bit-equal to a resident one, for every transfer.
 TEST_P(DeviceTraining, StreamedEqualsResident) {
   for (Setting setting : {Setting{Kind::discover}, Setting{Kind::discover, true, 0.9, 2, 0.05},
                           // Updates owed to steps without the relation are made in closed form.
@@ -324,8 +324,8 @@ TEST(DeviceSteps, ThatRunAheadAreAGraphEach) {
   }
 }
 
-/// A GPU that runs steps as graphs gives the bits of one that runs single kernels. Steps read different data,
-/// and constants change between steps.
+/// A GPU that runs steps as graphs equals one that runs single kernels, bit by bit. Steps read different
+/// data, and constants change between steps.
 TEST_P(DeviceTraining, GraphsGiveTheSameBits) {
   if (GetParam() != Backend::cuda) GTEST_SKIP() << "of GPUs: a simulated device keeps nothing back";
   std::string reason;
