@@ -12,9 +12,9 @@ class Mailbox {
   virtual ~Mailbox() = default;
   [[nodiscard]] virtual int part() const = 0;
   [[nodiscard]] virtual int parts() const = 0;
-  /// Sends letters[p] to part p. Returns the messages from all parts, in part order. Collective.
+  /// Sends messages[p] to part p. Returns the messages from all parts, in part order. Collective.
   [[nodiscard]] virtual std::vector<std::vector<std::byte>> swap(
-      std::vector<std::vector<std::byte>> letters) = 0;
+      std::vector<std::vector<std::byte>> messages) = 0;
 };
 
 /// The mailbox of a single part: it receives its own message.
@@ -23,8 +23,8 @@ class OneMailbox final : public Mailbox {
   [[nodiscard]] int part() const override { return 0; }
   [[nodiscard]] int parts() const override { return 1; }
   [[nodiscard]] std::vector<std::vector<std::byte>> swap(
-      std::vector<std::vector<std::byte>> letters) override {
-    return letters;
+      std::vector<std::vector<std::byte>> messages) override {
+    return messages;
   }
 };
 

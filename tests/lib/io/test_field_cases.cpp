@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <numbers>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -31,6 +30,7 @@
 #include "tests/fuzz/netcdf_maker.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/lib/io/read_all.hpp"
 
 namespace rossby {
 namespace {
@@ -63,14 +63,7 @@ class FieldCases : public ::testing::Test {
   std::string refusal(const std::string& statements, const std::vector<std::string>& variables = {}) {
     return user_message([&] { (void)open(statements, variables); });
   }
-  static std::vector<float> values(const SeriesFile& file) {
-    const SeriesInfo& info = file.info();
-    std::vector<Index> nodes(static_cast<std::size_t>(info.file_nodes));
-    std::iota(nodes.begin(), nodes.end(), Index{0});
-    std::vector<float> values(static_cast<std::size_t>(info.steps * info.file_nodes * info.features));
-    file.read(nodes, values.data());
-    return values;
-  }
+  static std::vector<float> values(const SeriesFile& file) { return testing_support::read_all(file); }
   const TemporaryDirectory folder_;
   int files_ = 0;
 };
