@@ -1,9 +1,10 @@
-# rossby_lib_test(<name> SOURCES ... LINK targets... [LONG_SANITIZED] [LABELS ...])
+# rossby_lib_test(<name> SOURCES ... LINK targets... [NIGHTLY_SANITIZED] [LABELS ...])
 #     one process, main of tests/support/main.cpp
-# rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [NIGHTLY_RANKS 4] [LONG_SANITIZED] [LABELS ...])
+# rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [NIGHTLY_RANKS 4] [NIGHTLY_SANITIZED] [LABELS ...])
 #     one CTest entry per rank count, main of tests/mpi/main.cpp; only the nightly steps run NIGHTLY_RANKS
-#     LONG_SANITIZED: takes long under sanitizers, and other tests touch the same memory. The test has the label
-#     long_sanitized, and target brief_library_tests leaves it out.
+#     NIGHTLY_SANITIZED: only the nightly steps run it under sanitizers, because other tests touch the same memory, or
+#     it has none of its own to manage. The test has the label nightly_sanitized, and target brief_library_tests leaves
+#     it out.
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
 # rossby_nightly_test(<name> COMMAND ... TIMEOUT seconds [LABELS ...])
@@ -43,10 +44,10 @@ add_custom_target(brief_library_tests)
 add_dependencies(library_tests brief_library_tests)
 
 # Adds a test program to the targets above, and its further label to LABELS.
-macro(rossby_library_test NAME LONG_SANITIZED LABELS)
-  if(${LONG_SANITIZED})
+macro(rossby_library_test NAME NIGHTLY_SANITIZED LABELS)
+  if(${NIGHTLY_SANITIZED})
     add_dependencies(library_tests test_${NAME})
-    list(APPEND ${LABELS} long_sanitized)
+    list(APPEND ${LABELS} nightly_sanitized)
   else()
     add_dependencies(brief_library_tests test_${NAME})
   endif()
@@ -63,13 +64,13 @@ function(rossby_set_test_properties NAME)
 endfunction()
 
 function(rossby_lib_test NAME)
-  cmake_parse_arguments(TEST "KERNELS;LONG_SANITIZED" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "KERNELS;NIGHTLY_SANITIZED" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(test_${NAME} ${TEST_SOURCES})
   rossby_unity(test_${NAME})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options rossby_test_main)
   target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
-  rossby_library_test(${NAME} TEST_LONG_SANITIZED TEST_LABELS)
+  rossby_library_test(${NAME} TEST_NIGHTLY_SANITIZED TEST_LABELS)
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
   # A GPU promises no order of threads. Launches try several orders in turn; nightly, each launch tries every order.
@@ -83,13 +84,13 @@ function(rossby_lib_test NAME)
 endfunction()
 
 function(rossby_mpi_test NAME)
-  cmake_parse_arguments(TEST "LONG_SANITIZED" "" "SOURCES;LINK;LABELS;RANKS;NIGHTLY_RANKS" ${ARGN})
+  cmake_parse_arguments(TEST "NIGHTLY_SANITIZED" "" "SOURCES;LINK;LABELS;RANKS;NIGHTLY_RANKS" ${ARGN})
   add_executable(test_${NAME} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   rossby_unity(test_${NAME})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options GTest::gtest)
   target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
-  rossby_library_test(${NAME} TEST_LONG_SANITIZED TEST_LABELS)
+  rossby_library_test(${NAME} TEST_NIGHTLY_SANITIZED TEST_LABELS)
   foreach(RANKS IN LISTS TEST_RANKS TEST_NIGHTLY_RANKS)
     set(CONFIGURATIONS)
     if(RANKS IN_LIST TEST_NIGHTLY_RANKS)

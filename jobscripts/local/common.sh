@@ -117,6 +117,7 @@ build_preset() {
   local preset=$1 target=${2:-all} folder=$rossby_root/build/$1 options=("${@:3}")
   if [[ -z ${CMAKE_GENERATOR:-} ]] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
   if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
+  if command -v mold >/dev/null; then options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=mold); fi
   cd "$rossby_root"
   # A tree keeps the generator that it was configured with.
   if [[ -f $folder/CMakeCache.txt ]]; then unset CMAKE_GENERATOR; fi

@@ -17,6 +17,7 @@ namespace {
 using detail::count;
 using detail::finish;
 using detail::read;
+using detail::target;
 
 /// Maximum rows of the matrix of taps. On the host the matrix then stays in the cache.
 Index matrix_rows(const Exec& exec) {
@@ -108,11 +109,6 @@ struct ColumnConvolution {
     tape->rewind(mark);
   }
 };
-
-template <class T>
-T* target(Tape<T>& tape, Parameter<T>& parameter) {
-  return tape.recording() ? parameter.gradient_target() : nullptr;
-}
 
 }  // namespace
 

@@ -12,11 +12,7 @@ namespace {
 using detail::count;
 using detail::finish;
 using detail::read;
-
-template <class T>
-T* target(Tape<T>& tape, Parameter<T>& parameter) {
-  return tape.recording() ? parameter.gradient_target() : nullptr;
-}
+using detail::target;
 
 template <class T>
 std::span<double> take_scratch(Tape<T>& tape, const Var<T>& x) {

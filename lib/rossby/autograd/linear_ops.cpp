@@ -2,10 +2,14 @@
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/record.hpp"
 #include "rossby/kernels/linear.hpp"
 
 namespace rossby {
 namespace {
+
+using detail::read;
+using detail::target;
 
 /// Node data as matrices of (rows and columns, channels). One matrix if a single stride connects all entries,
 /// otherwise one matrix per column.
@@ -32,11 +36,6 @@ void for_each_matrix(const F& f, const Views&... views) {
   if ((is_matrix(views) && ...)) return f(as_matrix(views)...);
   const Index cols = std::max({views.cols...});
   for (Index b = 0; b < cols; ++b) f(column(views, b)...);
-}
-
-template <class T>
-NodeView<const T> read(const NodeView<T>& view) {
-  return view;
 }
 
 /// State for a dense layer's backward, which skips null or untracked sides.
@@ -71,11 +70,6 @@ std::span<T> take_scratch(Tape<T>& tape, const Var<T>& y, Index in) {
   for (const Index m : {y.rows() * y.cols(), y.rows()})
     size = std::max({size, linear_scratch_size(m, out, in), linear_scratch_size(m, out, 1)});
   return tape.memory().template take<T>(size);
-}
-
-template <class T>
-T* target(Tape<T>& tape, Parameter<T>& parameter) {
-  return tape.recording() ? parameter.gradient_target() : nullptr;
 }
 
 template <class T>

@@ -19,15 +19,10 @@ namespace {
 using detail::count;
 using detail::finish;
 using detail::read;
+using detail::target;
 
 template <class T>
 constexpr double word = sizeof(T);
-
-/// Target of a parameter's gradient while recording; null if it is fixed or nothing records.
-template <class T>
-T* target(Tape<T>& tape, Parameter<T>& parameter) {
-  return tape.recording() ? parameter.gradient_target() : nullptr;
-}
 
 /// True if gradients flow to a parameter. The target cannot tell: it is null if a rank's block is empty, and
 /// that rank must still take part in every collective backward.

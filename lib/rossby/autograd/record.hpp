@@ -15,6 +15,12 @@ NodeView<const T> read(const NodeView<T>& view) {
   return view;
 }
 
+/// Target of a parameter's gradient while recording; null if it is fixed or nothing records.
+template <class T>
+T* target(Tape<T>& tape, Parameter<T>& parameter) {
+  return tape.recording() ? parameter.gradient_target() : nullptr;
+}
+
 template <class T>
 double count(const Var<T>& x) {
   return static_cast<double>(x.value.size());

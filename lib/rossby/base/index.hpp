@@ -1,12 +1,18 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 
 namespace rossby {
 
 /// Counts, sizes and offsets. 64 bits, because n·T·d exceeds 2^31 at common sizes.
 using Index = std::int64_t;
+
+/// A count or an offset that is not negative, as standard containers take it.
+constexpr std::size_t as_size(Index i) {
+  return static_cast<std::size_t>(i);
+}
 
 /// A column of a relation block in local numbering: owned rows first, then ghosts. 32 bits halve the index
 /// traffic.

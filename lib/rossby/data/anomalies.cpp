@@ -21,10 +21,6 @@ void dpotrs_(const char* uplo, const int* n, const int* nrhs, const double* a, c
 namespace rossby {
 namespace {
 
-std::size_t size_of(Index count) {
-  return static_cast<std::size_t>(count);
-}
-
 /// Computes the `modes` largest eigenvalues of a symmetric matrix, descending, and their unit vectors (modes,
 /// size). Destroys the matrix.
 void largest_eigenpairs(std::vector<double>& matrix, Index size, Index modes, std::vector<double>& values,
@@ -33,8 +29,8 @@ void largest_eigenpairs(std::vector<double>& matrix, Index size, Index modes, st
   const int first = static_cast<int>(size - modes) + 1;
   int found = 0, info = 0, integer_size = -1, real_size = -1;
   const double unused = 0;
-  std::vector<double> ascending(size_of(size)), z(size_of(size * modes)), work(1);
-  std::vector<int> support(size_of(2 * modes)), integer_work(1);
+  std::vector<double> ascending(as_size(size)), z(as_size(size * modes)), work(1);
+  std::vector<int> support(as_size(2 * modes)), integer_work(1);
   for (int pass = 0; pass < 2; ++pass) {  // the first call queries the work space
     dsyevr_("V", "I", "L", &n, matrix.data(), &n, &unused, &unused, &first, &n, &unused, &found,
             ascending.data(), z.data(), &n, support.data(), work.data(), &real_size, integer_work.data(),
@@ -47,10 +43,10 @@ void largest_eigenpairs(std::vector<double>& matrix, Index size, Index modes, st
     integer_work.resize(static_cast<std::size_t>(integer_size));
   }
   require(found == modes, "dsyevr finds as many eigenvalues as were asked for");
-  values.resize(size_of(modes));
-  vectors.resize(size_of(modes * size));
+  values.resize(as_size(modes));
+  vectors.resize(as_size(modes * size));
   for (Index k = 0; k < modes; ++k) {
-    values[size_of(k)] = ascending[size_of(modes - 1 - k)];
+    values[as_size(k)] = ascending[as_size(modes - 1 - k)];
     std::copy_n(z.begin() + (modes - 1 - k) * size, size, vectors.begin() + k * size);
   }
 }
@@ -59,7 +55,7 @@ void largest_eigenpairs(std::vector<double>& matrix, Index size, Index modes, st
 
 std::vector<double> training_means(const Series& series, std::span<const Index> steps, Reducer& reducer) {
   const Index width = series.rows * series.features;
-  std::vector<double> sum(size_of(width)), count(size_of(width));
+  std::vector<double> sum(as_size(width)), count(as_size(width));
   for (const Index t : steps) {
     const float* x = series.values.data() + t * width;
     for (std::size_t c = 0; c < sum.size(); ++c) {
@@ -68,7 +64,7 @@ std::vector<double> training_means(const Series& series, std::span<const Index> 
       count[c] += 1;
     }
   }
-  const std::size_t m = size_of(series.features);
+  const std::size_t m = as_size(series.features);
   std::vector<double> total(2 * m);  // sums, then counts
   for (std::size_t c = 0; c < sum.size(); ++c) {
     total[c % m] += sum[c];
@@ -122,15 +118,15 @@ void pack_anomalies(const Series& series, std::span<const double> mean, std::spa
 std::vector<double> gram_matrix(const Series& series, std::span<const double> mean,
                                 std::span<const Index> steps, Index feature, Reducer& reducer) {
   const auto n = static_cast<Index>(steps.size());
-  std::vector<double> gram(size_of(n * n)), block;
+  std::vector<double> gram(as_size(n * n)), block;
   for_row_blocks(series.rows, [&](Index first, Index count) {
-    block.resize(size_of(n * count));
+    block.resize(as_size(n * count));
     pack_anomalies(series, mean, steps, feature, first, count, block);
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, static_cast<int>(n), static_cast<int>(count), 1.0,
                 block.data(), static_cast<int>(count), 1.0, gram.data(), static_cast<int>(n));
   });
   for (Index i = 0; i < n; ++i)
-    for (Index j = 0; j < i; ++j) gram[size_of(j * n + i)] = gram[size_of(i * n + j)];
+    for (Index j = 0; j < i; ++j) gram[as_size(j * n + i)] = gram[as_size(i * n + j)];
   reducer.sum(std::span<double>(gram));
   return gram;
 }
@@ -147,25 +143,25 @@ Eofs leading_eofs(const Series& series, std::span<const double> mean, std::span<
   largest_eigenpairs(gram, n, modes, eofs.eigenvalue, unit);
   // Components below the rounding of the Gram matrix are no patterns of the data.
   const double floor = 1e-12 * std::max(eofs.eigenvalue.front(), 0.0);
-  while (modes > 0 && eofs.eigenvalue[size_of(modes - 1)] <= floor) --modes;
+  while (modes > 0 && eofs.eigenvalue[as_size(modes - 1)] <= floor) --modes;
   eofs.modes = modes;
-  eofs.eigenvalue.resize(size_of(modes));
-  eofs.amplitude.resize(size_of(n * modes));
-  eofs.pattern.resize(size_of(series.rows * modes));
-  std::vector<double> weight(size_of(n * modes));  // amplitude / eigenvalue: maps fields to patterns
+  eofs.eigenvalue.resize(as_size(modes));
+  eofs.amplitude.resize(as_size(n * modes));
+  eofs.pattern.resize(as_size(series.rows * modes));
+  std::vector<double> weight(as_size(n * modes));  // amplitude / eigenvalue: maps fields to patterns
   for (Index k = 0; k < modes; ++k) {
     const double* u = unit.data() + k * n;
     const double* largest =
         std::max_element(u, u + n, [](double a, double b) { return std::abs(a) < std::abs(b); });
-    const double root = std::copysign(std::sqrt(eofs.eigenvalue[size_of(k)]), *largest);
+    const double root = std::copysign(std::sqrt(eofs.eigenvalue[as_size(k)]), *largest);
     for (Index t = 0; t < n; ++t) {
-      eofs.amplitude[size_of(t * modes + k)] = u[t] * root;
-      weight[size_of(t * modes + k)] = u[t] / root;
+      eofs.amplitude[as_size(t * modes + k)] = u[t] * root;
+      weight[as_size(t * modes + k)] = u[t] / root;
     }
   }
   std::vector<double> block;
   for_row_blocks(modes > 0 ? series.rows : 0, [&](Index first, Index count) {
-    block.resize(size_of(n * count));
+    block.resize(as_size(n * count));
     pack_anomalies(series, mean, steps, feature, first, count, block);
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(count), static_cast<int>(modes),
                 static_cast<int>(n), 1.0, block.data(), static_cast<int>(count), weight.data(),

@@ -11,10 +11,6 @@ namespace {
 
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// A sum in rank order, in pieces, to bound the memory of each rank.
 void ordered_sum(Reducer& reducer, std::span<double> values) {
   constexpr std::size_t chunk = 4096;
@@ -53,8 +49,8 @@ class AnomalyMap::Fit {
         reducer_(reducer),
         phases_(CyclePhases::of(axis, spec.cycle)),
         fitter_(phases_, data.steps),
-        width_(place(data.rows * data.features)),
-        features_(place(data.features)),
+        width_(as_size(data.rows * data.features)),
+        features_(as_size(data.features)),
         time_(data.steps.size()) {
     for (std::size_t k = 0, j = 0; k < data.own.size(); ++k) {
       while (data.steps[j] != data.own[k]) ++j;
@@ -80,12 +76,12 @@ class AnomalyMap::Fit {
  private:
   void set_time(const TimeAxis& axis) {
     map_.set_training_time(axis, data_.steps);
-    for (std::size_t j = 0; j < time_.size(); ++j) time_[j] = map_.time_[place(data_.steps[j])];
+    for (std::size_t j = 0; j < time_.size(); ++j) time_[j] = map_.time_[as_size(data_.steps[j])];
   }
 
   [[nodiscard]] std::size_t coarse_phase(std::size_t j) const {
-    const auto phase = phases_.levels.front().of_step[place(data_.steps[j])];
-    return place(phases_.harmonics > 0 ? phase * 12 / 366 : phase);
+    const auto phase = phases_.levels.front().of_step[as_size(data_.steps[j])];
+    return as_size(phases_.harmonics > 0 ? phase * 12 / 366 : phase);
   }
 
   /// Calls body(column, its place in the block, x) for all columns; x holds the transformed values less the
@@ -151,7 +147,7 @@ class AnomalyMap::Fit {
   }
 
   void fit_trend() {
-    const std::size_t slots = phases_.harmonics > 0 ? 12 : place(phases_.levels.front().count);
+    const std::size_t slots = phases_.harmonics > 0 ? 12 : as_size(phases_.levels.front().count);
     std::vector<double> products(width_), squares(width_), numbers(width_), deviations(width_);
     for_columns(
         [&](std::size_t c, std::span<const double> x) {
@@ -262,7 +258,7 @@ class AnomalyMap::Fit {
   }
 
   void fit_cycle(std::span<const View> views) {
-    const std::size_t length = data_.steps.size(), count = place(phases_.finest().count);
+    const std::size_t length = data_.steps.size(), count = as_size(phases_.finest().count);
     map_.phase_ = phases_.finest().of_step;
     map_.cycle_.assign(count * width_, 0);
     std::vector<std::size_t> view_place;  // index in the training steps
@@ -303,7 +299,7 @@ AnomalyMap AnomalyMap::unfitted(const Training& data, const AnomalySpec& spec) {
   AnomalyMap map;
   map.transform_ = spec.transform;
   map.cycle_spec_ = spec.cycle;
-  map.width_ = place(data.rows * data.features);
+  map.width_ = as_size(data.rows * data.features);
   // float32 differences lose digits if the base contains the center.
   if (spec.transform.on()) map.centers_.assign(data.centers.begin(), data.centers.end());
   return map;
@@ -363,7 +359,7 @@ AnomalyMap AnomalyMap::restore(Fitted fitted, const Training& data, const TimeAx
 /// Sets time in units of slopes: −½ … ½ over the training part.
 void AnomalyMap::set_training_time(const TimeAxis& axis, std::span<const Index> steps) {
   const std::vector<double>& values = axis.values();
-  const double first = values[place(steps.front())], last = values[place(steps.back())];
+  const double first = values[as_size(steps.front())], last = values[as_size(steps.back())];
   range_ = last > first ? last - first : 1;
   middle_ = 0.5 * (first + last);
   place_in_time(axis);
@@ -398,10 +394,10 @@ double AnomalyMap::to_observation(double anomaly, Index step, Index column) cons
 }
 
 std::size_t AnomalyMap::bytes_of(const TimeAxis& axis, const AnomalySpec& spec, Index columns) {
-  const std::size_t width = place(columns), steps = place(axis.size());
+  const std::size_t width = as_size(columns), steps = as_size(axis.size());
   std::size_t bytes = 0;
   if (spec.cycle.kind != CycleKind::none)
-    bytes += place(CyclePhases::of(axis, spec.cycle).finest().count) * width * sizeof(float) +
+    bytes += as_size(CyclePhases::of(axis, spec.cycle).finest().count) * width * sizeof(float) +
              steps * sizeof(std::int32_t);
   if (spec.trend) bytes += (width + steps) * sizeof(double);
   return bytes;

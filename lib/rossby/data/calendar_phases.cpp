@@ -5,12 +5,10 @@
 namespace rossby {
 namespace {
 
-constexpr Milliseconds day = 86400000;
-
 /// The usual distance of two stamps, with a month as its longest; 0: unknown.
 Milliseconds usual_step(const TimeAxis& axis) {
   using Spacing = TimeAxis::Spacing;
-  if (axis.spacing() == Spacing::months) return 31 * day * axis.step_months();
+  if (axis.spacing() == Spacing::months) return 31 * day_milliseconds * axis.step_months();
   const bool known = axis.spacing() == Spacing::duration || axis.spacing() == Spacing::calendar;
   return known ? axis.step_milliseconds() : 0;
 }
@@ -32,8 +30,8 @@ Index row_of(const TimeAxis& axis, CalendarTable table, Index step, Index count)
 std::optional<Index> steps_of_day(const TimeAxis& axis) {
   if (!axis.dated() || !axis.regular() || axis.spacing() != TimeAxis::Spacing::duration) return std::nullopt;
   const Milliseconds step = axis.step_milliseconds();
-  if (step <= 0 || step > day || day % step != 0) return std::nullopt;
-  return day / step;
+  if (step <= 0 || step > day_milliseconds || day_milliseconds % step != 0) return std::nullopt;
+  return day_milliseconds / step;
 }
 
 Index part_of_day(const TimeAxis& axis, Index step, Index a_day) {
@@ -58,13 +56,13 @@ std::string_view CalendarPhases::obstacle(const TimeAxis& axis, CalendarTable ta
   if (step <= 0) return "the step of the time axis is not known";
   switch (table) {
     case CalendarTable::time_of_day:
-      if (step >= day) return "the time axis has one step a day or fewer";
+      if (step >= day_milliseconds) return "the time axis has one step a day or fewer";
       return steps_of_day(axis) ? "" : "the time axis has no regular step that divides a day";
     case CalendarTable::day_of_week:
-      return step > day ? "the time axis has a step of more than a day" : "";
+      return step > day_milliseconds ? "the time axis has a step of more than a day" : "";
     case CalendarTable::month:
-      if (step < day) return "the time axis has a step of less than a day";
-      return step > 186 * day ? "the time axis has a step of more than half a year" : "";
+      if (step < day_milliseconds) return "the time axis has a step of less than a day";
+      return step > 186 * day_milliseconds ? "the time axis has a step of more than half a year" : "";
   }
   bug("a calendar table of a known kind");
 }

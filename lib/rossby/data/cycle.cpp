@@ -10,7 +10,6 @@
 namespace rossby {
 namespace {
 
-constexpr Milliseconds day = 86400000;
 constexpr Index days_of_year = 366;
 constexpr const char* names[] = {"none", "time_of_day", "day_type", "time_of_week", "month", "day_of_year"};
 
@@ -38,14 +37,16 @@ void add_days(const TimeAxis& axis, CyclePhases& phases) {
   const Index a_day = day_phases(axis, phases.kind);
   CyclePhases::Level of_day{a_day, {}}, of_type{2 * a_day, {}}, of_week{7 * a_day, {}};
   // Days begin at midnight, not at the time of the first stamp.
-  const auto into_day = static_cast<Milliseconds>(axis.day_fraction(0) * static_cast<double>(day) + 0.5);
+  const auto into_day =
+      static_cast<Milliseconds>(axis.day_fraction(0) * static_cast<double>(day_milliseconds) + 0.5);
   for (Index t = 0; t < axis.size(); ++t) {
     const auto slot = static_cast<std::int32_t>(part_of_day(axis, t, a_day));
     const int weekday = axis.weekday(t);
     of_day.of_step.push_back(slot);
     of_type.of_step.push_back(static_cast<std::int32_t>((weekday < 5 ? 0 : a_day) + slot));
     of_week.of_step.push_back(static_cast<std::int32_t>(weekday * a_day + slot));
-    phases.period.push_back(static_cast<std::int32_t>((axis.stamp(t) - axis.stamp(0) + into_day) / day));
+    phases.period.push_back(
+        static_cast<std::int32_t>((axis.stamp(t) - axis.stamp(0) + into_day) / day_milliseconds));
   }
   phases.levels.push_back(std::move(of_day));
   if (phases.kind != CycleKind::time_of_day) phases.levels.push_back(std::move(of_type));
@@ -65,8 +66,9 @@ void add_days(const TimeAxis& axis, CyclePhases& phases) {
 
 void add_years(const TimeAxis& axis, const CycleSpec& spec, CyclePhases& phases) {
   const bool months = axis.spacing() == TimeAxis::Spacing::months;
-  if (months ? axis.step_months() >= 12 || 12 % axis.step_months() != 0
-             : axis.spacing() == TimeAxis::Spacing::counter || axis.step_milliseconds() > 31 * day)
+  if (months
+          ? axis.step_months() >= 12 || 12 % axis.step_months() != 0
+          : axis.spacing() == TimeAxis::Spacing::counter || axis.step_milliseconds() > 31 * day_milliseconds)
     refuse(spec.kind,
            fmt::format("the time axis has a step of {}, too long for a cycle of the year", axis.step_text()));
   const bool harmonic = spec.kind == CycleKind::day_of_year;
@@ -83,7 +85,7 @@ void add_years(const TimeAxis& axis, const CycleSpec& spec, CyclePhases& phases)
   }
   const double steps_a_year =
       months ? 12.0 / static_cast<double>(axis.step_months())
-             : 365.25 * static_cast<double>(day) / static_cast<double>(axis.step_milliseconds());
+             : 365.25 * static_cast<double>(day_milliseconds) / static_cast<double>(axis.step_milliseconds());
   phases.a_phase = std::max(1.0, steps_a_year / 12);
   phases.ring = level.count;
   phases.ancestors.resize(1);

@@ -11,16 +11,12 @@ namespace {
 constexpr double no_spread = 1e9;  // weight of a coarser mean if nodes do not differ from it
 constexpr std::size_t moments_each = 5;
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 }  // namespace
 
 CycleFitter::CycleFitter(const CyclePhases& phases, std::span<const Index> steps)
     : phases_(&phases), steps_(steps) {
   for (std::size_t j = 0; j < steps.size(); ++j) {
-    const auto period = [&](std::size_t k) { return phases.period[place(steps[k])]; };
+    const auto period = [&](std::size_t k) { return phases.period[as_size(steps[k])]; };
     if (j == 0 || period(j) != period(j - 1)) ranges_.push_back({j, j});
     ranges_.back().last = j + 1;
   }
@@ -29,17 +25,17 @@ CycleFitter::CycleFitter(const CyclePhases& phases, std::span<const Index> steps
   for (Index by = 0; by <= reach_; ++by)
     weight_.push_back(by == 0 ? 1.0 : std::exp(-0.5 * std::pow(static_cast<double>(by) / phases.smooth, 2)));
   if (phases.harmonics > 0) return;
-  std::vector<bool> marked(place(phases.finest().count));
+  std::vector<bool> marked(as_size(phases.finest().count));
   for (const Range& range : ranges_) {
     std::vector<std::int32_t> needed;
     for (std::size_t j = range.first; j < range.last; ++j)
       for (Index by = -reach_; by <= reach_; ++by) {
-        const std::int32_t phase = neighbour(phases.finest().of_step[place(steps[j])], by);
-        if (marked[place(phase)]) continue;
-        marked[place(phase)] = true;
+        const std::int32_t phase = neighbour(phases.finest().of_step[as_size(steps[j])], by);
+        if (marked[as_size(phase)]) continue;
+        marked[as_size(phase)] = true;
         needed.push_back(phase);
       }
-    for (const std::int32_t phase : needed) marked[place(phase)] = false;
+    for (const std::int32_t phase : needed) marked[as_size(phase)] = false;
     needed_.push_back(std::move(needed));
   }
 }
@@ -55,11 +51,11 @@ void CycleFitter::take(std::span<const double> x, Work& work) const {
   work.sum.resize(levels.size());
   work.count.resize(levels.size());
   for (std::size_t l = 0; l < levels.size(); ++l) {
-    work.sum[l].assign(place(levels[l].count), 0);
-    work.count[l].assign(place(levels[l].count), 0);
+    work.sum[l].assign(as_size(levels[l].count), 0);
+    work.count[l].assign(as_size(levels[l].count), 0);
     for (std::size_t j = 0; j < x.size(); ++j) {
       if (std::isnan(x[j])) continue;
-      const auto phase = place(levels[l].of_step[place(steps_[j])]);
+      const auto phase = as_size(levels[l].of_step[as_size(steps_[j])]);
       work.sum[l][phase] += x[j];
       work.count[l][phase] += 1;
     }
@@ -71,7 +67,7 @@ double CycleFitter::mean_of(std::int32_t phase, double coarsest, const PooledCyc
                             const Work& work) const {
   double value = coarsest;
   for (std::size_t l = 0; l < phases_->levels.size(); ++l) {
-    const auto p = place(phases_->ancestors[l][place(phase)]);
+    const auto p = as_size(phases_->ancestors[l][as_size(phase)]);
     const double count = work.count[l][p] + pooled.strength[l];
     if (count > 0) value = (work.sum[l][p] + pooled.strength[l] * value) / count;
   }
@@ -93,24 +89,24 @@ void CycleFitter::fit_means(std::span<const double> x, double mean, double devia
   const auto& coarsest = phases_->ancestors.front();
   take(x, work);
   std::vector<double>& table = work.table;
-  table.resize(place(levels.back().count));
+  table.resize(as_size(levels.back().count));
   const auto smoothed = [&](std::int32_t phase) {
-    if (reach_ == 0) return table[place(phase)];
+    if (reach_ == 0) return table[as_size(phase)];
     double sum = 0, weights = 0;
     for (Index by = -reach_; by <= reach_; ++by) {
       const auto other = neighbour(phase, by);
-      if (work.count.front()[place(coarsest[place(other)])] <= 0) continue;
-      sum += weight_[place(std::abs(by))] * table[place(other)];
-      weights += weight_[place(std::abs(by))];
+      if (work.count.front()[as_size(coarsest[as_size(other)])] <= 0) continue;
+      sum += weight_[as_size(std::abs(by))] * table[as_size(other)];
+      weights += weight_[as_size(std::abs(by))];
     }
-    return weights > 0 ? sum / weights : table[place(phase)];
+    return weights > 0 ? sum / weights : table[as_size(phase)];
   };
   const auto fill = [&](std::int32_t phase, double about, const std::vector<double>& shape) {
-    table[place(phase)] =
-        mean_of(phase, about + deviation * shape[place(coarsest[place(phase)])], pooled, work);
+    table[as_size(phase)] =
+        mean_of(phase, about + deviation * shape[as_size(coarsest[as_size(phase)])], pooled, work);
   };
   for (std::int32_t p = 0; p < levels.back().count; ++p) fill(p, mean, pooled.shape);
-  for (std::int32_t p = 0; p < levels.back().count; ++p) full[place(p)] = static_cast<float>(smoothed(p));
+  for (std::int32_t p = 0; p < levels.back().count; ++p) full[as_size(p)] = static_cast<float>(smoothed(p));
 
   double total = 0, number = 0;
   for (const double value : x)
@@ -121,7 +117,7 @@ void CycleFitter::fit_means(std::span<const double> x, double mean, double devia
     double own = 0, own_number = 0;
     for (std::size_t l = 0; l < levels.size(); ++l)
       for (std::size_t j = range.first; j < range.last; ++j) {
-        const auto phase = place(levels[l].of_step[place(steps_[j])]);
+        const auto phase = as_size(levels[l].of_step[as_size(steps_[j])]);
         work.saved.push_back(work.sum[l][phase]);
         if (std::isnan(x[j])) continue;
         work.sum[l][phase] -= x[j];
@@ -132,11 +128,11 @@ void CycleFitter::fit_means(std::span<const double> x, double mean, double devia
     const double about = number - own_number > 0 ? (total - own) / (number - own_number) : pooled.mean;
     for (const std::int32_t phase : needed_[r]) fill(phase, about, pooled.shape_without[r]);
     for (std::size_t j = range.first; j < range.last; ++j)
-      without[j] = smoothed(levels.back().of_step[place(steps_[j])]);
+      without[j] = smoothed(levels.back().of_step[as_size(steps_[j])]);
     // Restore the same bits: undo the last change first.
     for (std::size_t l = levels.size(); l-- > 0;)
       for (std::size_t j = range.last; j-- > range.first;) {
-        const auto phase = place(levels[l].of_step[place(steps_[j])]);
+        const auto phase = as_size(levels[l].of_step[as_size(steps_[j])]);
         work.sum[l][phase] = work.saved.back();
         work.saved.pop_back();
         if (!std::isnan(x[j])) work.count[l][phase] += 1;
@@ -147,12 +143,12 @@ void CycleFitter::fit_means(std::span<const double> x, double mean, double devia
 /// Adds the products of (1, basis, x) with themselves over a period: the lower triangle by rows.
 void CycleFitter::add_products(std::span<const double> x, const Range& range, double sign,
                                std::vector<double>& products) const {
-  const auto width = place(2 * phases_->harmonics);
+  const auto width = as_size(2 * phases_->harmonics);
   std::vector<double> row(width + 2);
   row[0] = 1;
   for (std::size_t j = range.first; j < range.last; ++j) {
     if (std::isnan(x[j])) continue;
-    const auto phase = place(phases_->finest().of_step[place(steps_[j])]);
+    const auto phase = as_size(phases_->finest().of_step[as_size(steps_[j])]);
     std::copy_n(phases_->basis.begin() + static_cast<std::ptrdiff_t>(phase * width), width, row.begin() + 1);
     row[width + 1] = x[j];
     std::size_t k = 0;
@@ -165,7 +161,7 @@ void CycleFitter::add_products(std::span<const double> x, const Range& range, do
 std::vector<double> CycleFitter::solve(const std::vector<double>& products, double mean,
                                        std::span<const double> towards,
                                        std::span<const double> strength) const {
-  const auto size = place(2 * phases_->harmonics + 1);
+  const auto size = as_size(2 * phases_->harmonics + 1);
   std::vector<double> matrix(size * size), right(size);
   std::size_t k = 0;
   for (std::size_t a = 0; a < size; ++a)
@@ -188,7 +184,7 @@ std::vector<double> CycleFitter::solve(const std::vector<double>& products, doub
 void CycleFitter::fit_harmonics(std::span<const double> x, double mean, double deviation,
                                 const PooledCycle& pooled, Work& work, std::span<float> full,
                                 std::span<double> without) const {
-  const auto width = place(2 * phases_->harmonics);
+  const auto width = as_size(2 * phases_->harmonics);
   const auto at = [&](const std::vector<double>& b, std::size_t phase) {
     double value = b[0];
     for (std::size_t a = 0; a < width; ++a) value += b[a + 1] * phases_->basis[phase * width + a];
@@ -211,12 +207,12 @@ void CycleFitter::fit_harmonics(std::span<const double> x, double mean, double d
     if (rest[0] < 0.5) std::fill(rest.begin(), rest.end(), 0.0);  // zero up to rounding
     const auto c = solve(rest, pooled.mean, towards(pooled.shape_without[r]), pooled.strength);
     for (std::size_t j = ranges_[r].first; j < ranges_[r].last; ++j)
-      without[j] = at(c, place(phases_->finest().of_step[place(steps_[j])]));
+      without[j] = at(c, as_size(phases_->finest().of_step[as_size(steps_[j])]));
   }
 }
 
 std::size_t CycleFitter::strengths() const {
-  return phases_->harmonics > 0 ? place(phases_->harmonics) : phases_->levels.size();
+  return phases_->harmonics > 0 ? as_size(phases_->harmonics) : phases_->levels.size();
 }
 
 std::size_t CycleFitter::moments() const {
@@ -228,7 +224,7 @@ void CycleFitter::add_harmonic_moments(std::span<const double> x, double mean, d
                                        const PooledCycle& pooled, std::span<double> moments) const {
   constexpr double most_noise = 4;  // times the noise of equally spaced values
   const double unit = 1 / (deviation * deviation);
-  const auto width = place(2 * phases_->harmonics), size = width + 1;
+  const auto width = as_size(2 * phases_->harmonics), size = width + 1;
   std::vector<double> products((width + 2) * (width + 3) / 2), matrix(size * size), inverse(size * size);
   for (const Range& range : ranges_) add_products(x, range, 1, products);
   const double number = products[0], freedom = number - static_cast<double>(size);
@@ -247,7 +243,7 @@ void CycleFitter::add_harmonic_moments(std::span<const double> x, double mean, d
   double squares = 0;
   for (std::size_t j = 0; j < x.size(); ++j) {
     if (std::isnan(x[j])) continue;
-    const auto phase = place(phases_->finest().of_step[place(steps_[j])]);
+    const auto phase = as_size(phases_->finest().of_step[as_size(steps_[j])]);
     double left = x[j] - b[0];
     for (std::size_t a = 0; a < width; ++a) left -= b[a + 1] * phases_->basis[phase * width + a];
     squares += left * left;
@@ -275,21 +271,21 @@ void CycleFitter::add_moments(std::span<const double> x, double mean, double dev
     const CyclePhases::Level& level = phases_->levels[l];
     for (std::size_t j = 0; j < x.size(); ++j) {
       if (std::isnan(x[j])) continue;
-      const auto phase = place(level.of_step[place(steps_[j])]);
+      const auto phase = as_size(level.of_step[as_size(steps_[j])]);
       const double left = x[j] - work.sum[l][phase] / work.count[l][phase];
       of[0] += unit * left * left;
     }
-    std::vector<bool> seen(place(level.count));
+    std::vector<bool> seen(as_size(level.count));
     for (std::size_t p = 0; p < phases_->ancestors[l].size(); ++p) {
-      const auto phase = place(phases_->ancestors[l][p]);
+      const auto phase = as_size(phases_->ancestors[l][p]);
       if (seen[phase]) continue;
       seen[phase] = true;
       const double count = work.count[l][phase];
       if (count <= 0) continue;
       of[1] += count - 1;
-      double coarser = mean + deviation * pooled.shape[place(phases_->ancestors[0][p])], all = 0;
+      double coarser = mean + deviation * pooled.shape[as_size(phases_->ancestors[0][p])], all = 0;
       if (l > 0) {
-        const auto above = place(phases_->ancestors[l - 1][p]);
+        const auto above = as_size(phases_->ancestors[l - 1][p]);
         all = work.count[l - 1][above];
         coarser = work.sum[l - 1][above] / all;
       }
@@ -320,10 +316,10 @@ void CycleFitter::pool(std::span<const double> sums, std::span<const double> cou
                        PooledCycle& pooled) const {
   pooled.shape_without.clear();
   const auto phase_at = [&](std::size_t j) {
-    return place(phases_->levels.front().of_step[place(steps_[j])]);
+    return as_size(phases_->levels.front().of_step[as_size(steps_[j])]);
   };
   if (phases_->harmonics > 0) {
-    const auto width = place(2 * phases_->harmonics);
+    const auto width = as_size(2 * phases_->harmonics);
     const auto add = [&](const Range& range, double sign, std::vector<double>& products) {
       std::vector<double> row(width + 1);
       row[0] = 1;
@@ -352,7 +348,7 @@ void CycleFitter::pool(std::span<const double> sums, std::span<const double> cou
     }
     return;
   }
-  std::vector<double> sum(place(phases_->levels.front().count)), count(sum.size());
+  std::vector<double> sum(as_size(phases_->levels.front().count)), count(sum.size());
   for (std::size_t j = 0; j < sums.size(); ++j) {
     sum[phase_at(j)] += sums[j];
     count[phase_at(j)] += counts[j];

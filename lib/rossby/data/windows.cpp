@@ -66,7 +66,7 @@ namespace {
 std::vector<float> holiday_steps(const TimeAxis& axis, std::span<const std::string> dates, bool wanted) {
   std::vector<float> steps(static_cast<std::size_t>(axis.size()), 0.0F);
   const bool long_steps =
-      axis.spacing() == TimeAxis::Spacing::duration && axis.step_milliseconds() > detail::day_milliseconds;
+      axis.spacing() == TimeAxis::Spacing::duration && axis.step_milliseconds() > day_milliseconds;
   bool any = false;
   for (const std::string& date : dates) {
     const auto day = axis.day_named(date);

@@ -11,11 +11,11 @@ namespace rossby {
 /// the Julian calendar before.
 enum class Calendar : std::uint8_t { gregorian, standard, julian, no_leap, all_leap, days_360 };
 
+inline constexpr std::int64_t day_milliseconds = 86'400'000;
+
 }  // namespace rossby
 
 namespace rossby::detail {
-
-inline constexpr std::int64_t day_milliseconds = 86'400'000;
 
 /// A date and time of day in some calendar.
 struct CivilTime {

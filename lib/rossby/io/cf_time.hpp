@@ -73,9 +73,7 @@ class TimeAxis {
   [[nodiscard]] const std::string& units() const { return units_; }        // "days since 1970-01-01", or "1"
   [[nodiscard]] const std::string& calendar() const { return calendar_; }  // CF's name; empty for a counter
   /// The shortest year of the axis's calendar.
-  [[nodiscard]] Milliseconds shortest_year() const {
-    return detail::days_in_year(days_) * detail::day_milliseconds;
-  }
+  [[nodiscard]] Milliseconds shortest_year() const { return detail::days_in_year(days_) * day_milliseconds; }
   /// "days", "hours", … or "1": the unit of a lead time.
   [[nodiscard]] std::string unit() const;
 

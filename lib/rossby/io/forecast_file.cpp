@@ -23,10 +23,6 @@ namespace {
 
 constexpr std::string_view key = "a file of forecasts";
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 bool is_planar(const SeriesInfo& series) {
   return series.gridded || series.curvilinear;
 }
@@ -134,7 +130,7 @@ ForecastFile ForecastFile::open(const std::string& path, const SeriesInfo& serie
   const auto& dimensions = variable.dimensions;
   if (file.planar_) {
     check_axes(*file.file_, series, {dimensions[2], dimensions[3]}, key);
-    file.place_.resize(place(series.file_nodes));
+    file.place_.resize(as_size(series.file_nodes));
     std::iota(file.place_.begin(), file.place_.end(), Index{0});
   } else {
     file.place_ = places_of_nodes(*file.file_, series, dimensions[2], variable.name, key);
@@ -188,13 +184,13 @@ void ForecastFile::match_inits(const SeriesInfo& series) {
       axis.size() == 1 ? axis.text(0) : fmt::format("{} to {}", axis.text(0), axis.text(axis.size() - 1));
   const double near = own.dated() ? 1000 : 1e-6 * std::max(std::abs(own.step_count()), 1e-6);
   const auto stamp = [](const TimeAxis& of, Index t) {
-    return of.dated() ? static_cast<double>(of.stamp(t)) : of.values()[place(t)];
+    return of.dated() ? static_cast<double>(of.stamp(t)) : of.values()[as_size(t)];
   };
-  init_of_.assign(place(series.steps), -1);
+  init_of_.assign(as_size(series.steps), -1);
   Index k = 0;
   for (Index t = 0; t < series.steps; ++t) {
     while (k < axis.size() && stamp(axis, k) < stamp(own, t) - near) ++k;
-    if (k < axis.size() && stamp(axis, k) <= stamp(own, t) + near) init_of_[place(t)] = k;
+    if (k < axis.size() && stamp(axis, k) <= stamp(own, t) + near) init_of_[as_size(t)] = k;
   }
 }
 
@@ -210,11 +206,11 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
   for (std::size_t k = 0; k < leads.size(); ++k) {
     const std::optional<Index> horizon = steps.of(leads[k]);
     if (!horizon || *horizon < 1 || *horizon > std::max<Index>(series.steps, std::ssize(leads))) continue;
-    if (std::ssize(lead_of_) < *horizon) lead_of_.resize(place(*horizon), -1);
-    if (lead_of_[place(*horizon - 1)] >= 0)
+    if (std::ssize(lead_of_) < *horizon) lead_of_.resize(as_size(*horizon), -1);
+    if (lead_of_[as_size(*horizon - 1)] >= 0)
       user_error("{}: variable {} has the lead time {:g} twice. Give each lead time once", path_, v->name,
                  leads[k]);
-    lead_of_[place(*horizon - 1)] = static_cast<Index>(k);
+    lead_of_[as_size(*horizon - 1)] = static_cast<Index>(k);
   }
   if (horizons() == 0)
     user_error("{}: {} has no forecast of the first step after init_time ({}). Its values are {:g} to {:g}",
@@ -228,7 +224,7 @@ Index ForecastFile::horizons() const {
 
 void ForecastFile::expect_nodes(std::span<const Index> file_nodes) const {
   for (const Index node : file_nodes)
-    if (place_[place(node)] < 0)
+    if (place_[as_size(node)] < 0)
       user_error("{}: no forecasts of {}, which the run has. Write them, or NaN", path_, missing_.at(node));
 }
 
@@ -237,7 +233,7 @@ void ForecastFile::read(std::span<const Index> file_nodes, std::span<const Index
   expect_nodes(file_nodes);
   require(horizons <= this->horizons(), "leads that the file has");
   std::vector<Index> cells;
-  for (const Index node : file_nodes) cells.push_back(place_[place(node)]);
+  for (const Index node : file_nodes) cells.push_back(place_[as_size(node)]);
   for (const Column& column : columns_)
     if (column.variable->type == NetcdfType::float32)
       read_variable<float>(column, cells, origins, horizons, centers, out);
@@ -251,10 +247,11 @@ void ForecastFile::read_variable(const Column& column, std::span<const Index> ce
                                  std::span<const Index> origins, Index horizons,
                                  std::span<const double> centers, float* out) const {
   const Index nodes = std::ssize(cells), count = std::ssize(origins), m = column.features;
-  std::vector<Index> order(place(nodes)), ascending;
+  std::vector<Index> order(as_size(nodes)), ascending;
   std::iota(order.begin(), order.end(), Index{0});
-  std::sort(order.begin(), order.end(), [&](Index a, Index b) { return cells[place(a)] < cells[place(b)]; });
-  for (const Index k : order) ascending.push_back(cells[place(k)]);
+  std::sort(order.begin(), order.end(),
+            [&](Index a, Index b) { return cells[as_size(a)] < cells[as_size(b)]; });
+  for (const Index k : order) ascending.push_back(cells[as_size(k)]);
   constexpr Index free_cells = 64;
   const auto rectangles = detail::cover(ascending, grid_columns_, free_cells);
   const auto [low, high] = std::minmax_element(lead_of_.begin(), lead_of_.begin() + horizons);
@@ -267,18 +264,18 @@ void ForecastFile::read_variable(const Column& column, std::span<const Index> ce
     if (column.variable->dimensions.size() > start.size()) start.push_back(0), length.push_back(m);
     const Index plane = rectangle.area() * m;
     check_memory(leads * plane, sizeof(Raw), fmt::format("{}: variable {}", path_, column.variable->name));
-    piece.resize(place(leads * plane));
+    piece.resize(as_size(leads * plane));
     for (Index o = 0; o < count; ++o) {
-      start[0] = init_of_[place(origins[place(o)])];
+      start[0] = init_of_[as_size(origins[as_size(o)])];
       require(start[0] >= 0, "origins that the file has");
       file_->read(*column.variable, start, length, piece.data());
       for (Index h = 0; h < horizons; ++h) {
-        const Raw* from = piece.data() + (lead_of_[place(h)] - first_lead) * plane;
+        const Raw* from = piece.data() + (lead_of_[as_size(h)] - first_lead) * plane;
         for (const auto& node : rectangle.nodes)
           for (Index f = 0; f < m; ++f) {
-            const Index at = order[place(node.position)] * features_ + column.first + f;
+            const Index at = order[as_size(node.position)] * features_ + column.first + f;
             out[(h * count + o) * nodes * features_ + at] =
-                column.decoder.value(from[node.cell * m + f], centers.empty() ? 0 : centers[place(at)]);
+                column.decoder.value(from[node.cell * m + f], centers.empty() ? 0 : centers[as_size(at)]);
           }
       }
     }

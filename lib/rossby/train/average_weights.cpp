@@ -9,10 +9,6 @@
 namespace rossby {
 namespace {
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 Index members_of(std::span<const double> gram) {
   const auto members = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(gram.size()))));
   require(members >= 1 && members * members == std::ssize(gram), "a Gram matrix is square");
@@ -23,29 +19,29 @@ Index members_of(std::span<const double> gram) {
 /// term of 10⁻¹² of the trace keeps their errors independent. Returns an empty vector if there is none.
 std::vector<double> least_norm(std::span<const double> gram, Index members, std::span<const Index> used) {
   const Index p = std::ssize(used);
-  std::vector<double> a(place(p * p)), u(place(p), 1.0);
+  std::vector<double> a(as_size(p * p)), u(as_size(p), 1.0);
   double trace = 0;
-  for (const Index j : used) trace += gram[place(j * members + j)];
+  for (const Index j : used) trace += gram[as_size(j * members + j)];
   for (Index i = 0; i < p; ++i)
     for (Index j = 0; j < p; ++j)
-      a[place(i * p + j)] =
-          gram[place(used[place(i)] * members + used[place(j)])] + (i == j ? 1e-12 * trace : 0);
+      a[as_size(i * p + j)] =
+          gram[as_size(used[as_size(i)] * members + used[as_size(j)])] + (i == j ? 1e-12 * trace : 0);
   for (Index j = 0; j < p; ++j) {  // Cholesky
-    for (Index k = 0; k < j; ++k) a[place(j * p + j)] -= a[place(j * p + k)] * a[place(j * p + k)];
-    if (!(a[place(j * p + j)] > 0)) return {};
-    a[place(j * p + j)] = std::sqrt(a[place(j * p + j)]);
+    for (Index k = 0; k < j; ++k) a[as_size(j * p + j)] -= a[as_size(j * p + k)] * a[as_size(j * p + k)];
+    if (!(a[as_size(j * p + j)] > 0)) return {};
+    a[as_size(j * p + j)] = std::sqrt(a[as_size(j * p + j)]);
     for (Index i = j + 1; i < p; ++i) {
-      for (Index k = 0; k < j; ++k) a[place(i * p + j)] -= a[place(i * p + k)] * a[place(j * p + k)];
-      a[place(i * p + j)] /= a[place(j * p + j)];
+      for (Index k = 0; k < j; ++k) a[as_size(i * p + j)] -= a[as_size(i * p + k)] * a[as_size(j * p + k)];
+      a[as_size(i * p + j)] /= a[as_size(j * p + j)];
     }
   }
   for (Index i = 0; i < p; ++i) {
-    for (Index k = 0; k < i; ++k) u[place(i)] -= a[place(i * p + k)] * u[place(k)];
-    u[place(i)] /= a[place(i * p + i)];
+    for (Index k = 0; k < i; ++k) u[as_size(i)] -= a[as_size(i * p + k)] * u[as_size(k)];
+    u[as_size(i)] /= a[as_size(i * p + i)];
   }
   for (Index i = p - 1; i >= 0; --i) {
-    for (Index k = i + 1; k < p; ++k) u[place(i)] -= a[place(k * p + i)] * u[place(k)];
-    u[place(i)] /= a[place(i * p + i)];
+    for (Index k = i + 1; k < p; ++k) u[as_size(i)] -= a[as_size(k * p + i)] * u[as_size(k)];
+    u[as_size(i)] /= a[as_size(i * p + i)];
   }
   const double sum = std::accumulate(u.begin(), u.end(), 0.0);
   if (!(sum > 0)) return {};
@@ -57,13 +53,13 @@ std::vector<double> least_norm(std::span<const double> gram, Index members, std:
 
 std::vector<double> inverse_error_weights(std::span<const double> gram) {
   const Index members = members_of(gram);
-  std::vector<double> weights(place(members));
-  const auto square = [&](Index k) { return gram[place(k * members + k)]; };
+  std::vector<double> weights(as_size(members));
+  const auto square = [&](Index k) { return gram[as_size(k * members + k)]; };
   double least = square(0);
   for (Index k = 1; k < members; ++k) least = std::min(least, square(k));
   // Relative to the least error, because 1 / error might overflow.
   for (Index k = 0; k < members; ++k)
-    weights[place(k)] = square(k) > 0 ? least / square(k) : (least > 0 ? 0.0 : 1.0);
+    weights[as_size(k)] = square(k) > 0 ? least / square(k) : (least > 0 ? 0.0 : 1.0);
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (double& weight : weights) weight /= sum;
   return weights;
@@ -74,11 +70,11 @@ std::vector<double> stacking_weights(std::span<const double> gram) {
   Index best = 0;
   double trace = 0;
   for (Index k = 0; k < members; ++k) {
-    if (gram[place(k * members + k)] < gram[place(best * members + best)]) best = k;
-    trace += gram[place(k * members + k)];
+    if (gram[as_size(k * members + k)] < gram[as_size(best * members + best)]) best = k;
+    trace += gram[as_size(k * members + k)];
   }
-  std::vector<double> weights(place(members), 0.0);
-  weights[place(best)] = 1;
+  std::vector<double> weights(as_size(members), 0.0);
+  weights[as_size(best)] = 1;
   std::vector<Index> used{best};
   // Each round adds a member and lowers the norm, so no set of members recurs. The bound guards against
   // rounding.
@@ -88,7 +84,7 @@ std::vector<double> stacking_weights(std::span<const double> gram) {
     double steepest = norm - 1e-12 * trace;
     for (Index k = 0; k < members; ++k) {
       double slope = 0;
-      for (Index j = 0; j < members; ++j) slope += gram[place(k * members + j)] * weights[place(j)];
+      for (Index j = 0; j < members; ++j) slope += gram[as_size(k * members + j)] * weights[as_size(j)];
       const bool is_used = std::find(used.begin(), used.end(), k) != used.end();
       if (!is_used && slope < steepest) steepest = slope, next = k;
     }
@@ -99,16 +95,16 @@ std::vector<double> stacking_weights(std::span<const double> gram) {
       if (target.empty()) return weights;  // the new member depends on the others
       double step = 1;
       for (std::size_t i = 0; i < used.size(); ++i)
-        if (const double w = weights[place(used[i])]; target[i] <= 0)
+        if (const double w = weights[as_size(used[i])]; target[i] <= 0)
           step = std::min(step, w > 0 ? w / (w - target[i]) : 0);
       for (std::size_t i = 0; i < used.size(); ++i) {
-        double& w = weights[place(used[i])];
+        double& w = weights[as_size(used[i])];
         w += step * (target[i] - w);
       }
       if (step >= 1) break;
       std::vector<Index> left;
       for (std::size_t i = 0; i < used.size(); ++i) {
-        double& w = weights[place(used[i])];
+        double& w = weights[as_size(used[i])];
         if (target[i] > 0 || w > 1e-14)
           left.push_back(used[i]);
         else
@@ -128,7 +124,7 @@ double mean_square(std::span<const double> gram, std::span<const double> weights
   double sum = 0;
   for (Index j = 0; j < members; ++j)
     for (Index k = 0; k < members; ++k)
-      sum += weights[place(j)] * weights[place(k)] * gram[place(j * members + k)];
+      sum += weights[as_size(j)] * weights[as_size(k)] * gram[as_size(j * members + k)];
   return std::max(sum, 0.0);
 }
 
@@ -137,18 +133,18 @@ ErrorGram::ErrorGram(Index members, Index horizons, std::vector<Index> features)
       horizons_(horizons),
       pairs_(members * (members + 1) / 2),
       features_(std::move(features)),
-      sums_(place(horizons * std::ssize(features_) * (pairs_ + 1))),
-      lost_(place(members)) {}
+      sums_(as_size(horizons * std::ssize(features_) * (pairs_ + 1))),
+      lost_(as_size(members)) {}
 
 void ErrorGram::add(Index horizon, std::span<const float* const> forecasts, const float* target, Index rows) {
   require(horizon >= 1 && horizon <= horizons_ && std::ssize(forecasts) == members_,
           "a forecast a member at a horizon that is averaged");
-  std::vector<double> error(place(members_));
+  std::vector<double> error(as_size(members_));
   Index column = 0;
   for (Index i = 0; i < rows; ++i)
     for (Index v = 0; v < std::ssize(features_); ++v) {
       double* sums = sums_.data() + offset(horizon, v);
-      for (Index f = 0; f < features_[place(v)]; ++f, ++column) {
+      for (Index f = 0; f < features_[as_size(v)]; ++f, ++column) {
         if (std::isnan(target[column])) continue;
         bool whole = true;
         for (std::size_t k = 0; k < error.size(); ++k) {
@@ -177,12 +173,12 @@ void ErrorGram::reduce(Reducer& reducer) {
 
 double ErrorGram::count(Index horizon) const {
   double count = 0;
-  for (Index v = 0; v < std::ssize(features_); ++v) count += sums_[offset(horizon, v) + place(pairs_)];
+  for (Index v = 0; v < std::ssize(features_); ++v) count += sums_[offset(horizon, v) + as_size(pairs_)];
   return count;
 }
 
 std::vector<double> ErrorGram::mean(Index horizon, bool scaled) const {
-  std::vector<double> gram(place(members_ * members_));
+  std::vector<double> gram(as_size(members_ * members_));
   double number = 0;
   for (Index v = 0; v < std::ssize(features_); ++v) {
     double unit = 1;
@@ -200,8 +196,8 @@ std::vector<double> ErrorGram::mean(Index horizon, bool scaled) const {
     const double* sum = sums_.data() + offset(horizon, v);
     for (Index j = 0; j < members_; ++j)
       for (Index k = j; k < members_; ++k, ++sum) {
-        gram[place(j * members_ + k)] += unit * *sum;
-        if (j != k) gram[place(k * members_ + j)] += unit * *sum;
+        gram[as_size(j * members_ + k)] += unit * *sum;
+        if (j != k) gram[as_size(k * members_ + j)] += unit * *sum;
       }
     number += *sum;
   }

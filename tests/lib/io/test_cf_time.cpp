@@ -42,7 +42,7 @@ constexpr Calendar all_calendars[] = {Calendar::gregorian, Calendar::standard, C
 TEST(Calendar, DaysAndDatesAreInverse) {
   for (const Calendar calendar : all_calendars)
     for (std::int64_t day = -800000; day < 800000; day += 37) {
-      const auto time = detail::civil(day * detail::day_milliseconds + 5, calendar);
+      const auto time = detail::civil(day * day_milliseconds + 5, calendar);
       EXPECT_EQ(detail::days_from_civil(time.year, time.month, time.day, calendar), day);
       EXPECT_EQ(time.in_day, 5);
     }
@@ -50,11 +50,10 @@ TEST(Calendar, DaysAndDatesAreInverse) {
 
 TEST(Calendar, EachDayFollowsTheOneBefore) {
   for (const Calendar calendar : all_calendars) {
-    auto before =
-        detail::civil(detail::days_from_civil(-5, 1, 1, calendar) * detail::day_milliseconds, calendar);
+    auto before = detail::civil(detail::days_from_civil(-5, 1, 1, calendar) * day_milliseconds, calendar);
     for (std::int64_t day = detail::days_from_civil(-5, 1, 2, calendar);
          day < detail::days_from_civil(405, 1, 1, calendar); ++day) {
-      const auto time = detail::civil(day * detail::day_milliseconds, calendar);
+      const auto time = detail::civil(day * day_milliseconds, calendar);
       const bool new_month = before.day == detail::days_in_month(before.year, before.month, calendar);
       ASSERT_EQ(time.day, new_month ? 1 : before.day + 1);
       ASSERT_EQ(detail::month_index(time), detail::month_index(before) + (new_month ? 1 : 0));
@@ -79,7 +78,7 @@ TEST(TimeAxis, MonthsBeforeTheGregorianCalendarAreMonths) {
   for (std::int64_t month = 12 * 1580; month < 12 * 1585; ++month)
     values.push_back(static_cast<double>(
         (detail::month_start(month, Calendar::standard) - detail::month_start(12 * 850, Calendar::julian)) /
-        detail::day_milliseconds));
+        day_milliseconds));
   const TimeAxis time = axis(values, "days since 0850-01-01");
   EXPECT_EQ(time.step_text(), "1 month");
   EXPECT_TRUE(time.regular());

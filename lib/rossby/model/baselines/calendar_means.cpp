@@ -10,8 +10,6 @@
 namespace rossby {
 namespace {
 
-constexpr Milliseconds day = 86400000;
-
 /// Assigns steps to slots of the calendar.
 struct Slots {
   Index count = 0;
@@ -87,8 +85,8 @@ class CalendarMeans final : public Baseline {
 std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis) {
   if (!axis.dated() || axis.spacing() != TimeAxis::Spacing::duration) return nullptr;
   const auto step = axis.step_milliseconds();
-  if (step <= 0 || step > day || day % step != 0) return nullptr;
-  const Index a_day = day / step;
+  if (step <= 0 || step > day_milliseconds || day_milliseconds % step != 0) return nullptr;
+  const Index a_day = day_milliseconds / step;
   Slots of_week{7 * a_day, {}}, of_day{a_day, {}};
   for (Index t = 0; t < axis.size(); ++t) {
     const auto slot = static_cast<Index>(axis.day_fraction(t) * static_cast<double>(a_day) + 0.5);
@@ -99,7 +97,7 @@ std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis) {
 }
 
 std::unique_ptr<Baseline> make_annual_cycle(const TimeAxis& axis) {
-  constexpr Milliseconds month = 31 * day;
+  constexpr Milliseconds month = 31 * day_milliseconds;
   if (!axis.dated() || axis.size() < 2) return nullptr;
   const bool months =
       axis.spacing() == TimeAxis::Spacing::months && axis.step_months() < 12 && 12 % axis.step_months() == 0;

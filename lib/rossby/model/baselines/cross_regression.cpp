@@ -8,14 +8,6 @@
 #include "rossby/data/anomalies.hpp"
 
 namespace rossby {
-namespace {
-
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
-
 CrossRegression::CrossRegression(const AnomalySeries& anomalies, std::span<const Index> steps, Index feature,
                                  Index lags, bool own_period, const SpdSolver* solver, Reducer& reducer)
     : anomalies_(&anomalies), feature_(feature), lags_(lags), own_period_(own_period) {
@@ -27,21 +19,21 @@ CrossRegression::CrossRegression(const AnomalySeries& anomalies, std::span<const
   primal_ = nodes_ * lags <= std::min<Index>(most_primal, std::ssize(steps)) && (solver || reducer.alone());
   steps_.assign(steps.begin(), steps.end());
   if (!primal_ && std::ssize(steps_) > most_dual) steps_.erase(steps_.begin(), steps_.end() - most_dual);
-  scale_.assign(place(rows), 1.0);
-  std::vector<double> squares(place(rows) + 1), number(place(rows) + 1);
+  scale_.assign(as_size(rows), 1.0);
+  std::vector<double> squares(as_size(rows) + 1), number(as_size(rows) + 1);
   for (const Index t : steps_)
     for (Index i = 0; i < rows; ++i) {
       const auto x = static_cast<double>(value(trained(), t, i));
-      squares[place(i)] += x * x;
-      number[place(i)] += 1;
+      squares[as_size(i)] += x * x;
+      number[as_size(i)] += 1;
     }
-  for (Index i = 0; i < rows; ++i) squares.back() += squares[place(i)], number.back() += number[place(i)];
+  for (Index i = 0; i < rows; ++i) squares.back() += squares[as_size(i)], number.back() += number[as_size(i)];
   double pooled[] = {squares.back(), number.back()};
   reducer.sum(pooled);
   const double usual = pooled[1] > 0 ? pooled[0] / pooled[1] : 1;
   for (Index i = 0; i < rows; ++i) {
-    const double variance = (squares[place(i)] + usual) / (number[place(i)] + 1);
-    scale_[place(i)] = variance > 0 ? 1 / std::sqrt(variance) : 1;
+    const double variance = (squares[as_size(i)] + usual) / (number[as_size(i)] + 1);
+    scale_[as_size(i)] = variance > 0 ? 1 / std::sqrt(variance) : 1;
   }
   make_gram(reducer);
 }
@@ -57,10 +49,10 @@ std::vector<double> CrossRegression::products(std::span<const Index> origins, Re
 std::vector<double> CrossRegression::weights(double ridge, std::vector<double> products) const {
   std::vector<double> matrix = gram_;
   double trace = 0;
-  for (Index i = 0; i < size(); ++i) trace += matrix[place(i * size() + i)];
+  for (Index i = 0; i < size(); ++i) trace += matrix[as_size(i * size() + i)];
   const double mean = trace / static_cast<double>(std::max<Index>(size(), 1));
   if (!(mean > 0)) return {};
-  for (Index i = 0; i < size(); ++i) matrix[place(i * size() + i)] += ridge * mean;
+  for (Index i = 0; i < size(); ++i) matrix[as_size(i * size() + i)] += ridge * mean;
   if (!cholesky(matrix, size())) return {};
   cholesky_solve(matrix, size(), products, std::ssize(products) / size());
   return products;
@@ -68,7 +60,7 @@ std::vector<double> CrossRegression::weights(double ridge, std::vector<double> p
 
 std::vector<double> CrossRegression::right_hand_sides(std::span<const double> targets, Index columns,
                                                       std::span<const double> all) const {
-  std::vector<double> right(place(columns * size()));
+  std::vector<double> right(as_size(columns * size()));
   if (columns == 0 || steps_.empty()) return right;
   const auto n = static_cast<int>(size()), k = static_cast<int>(steps_.size()), c = static_cast<int>(columns);
   if (primal_)
@@ -76,7 +68,7 @@ std::vector<double> CrossRegression::right_hand_sides(std::span<const double> ta
                 right.data(), n);
   else
     for (Index q = 0; q < k; ++q)
-      for (Index j = 0; j < columns; ++j) right[place(j * n + q)] = targets[place(q * columns + j)];
+      for (Index j = 0; j < columns; ++j) right[as_size(j * n + q)] = targets[as_size(q * columns + j)];
   return right;
 }
 
@@ -87,18 +79,18 @@ std::vector<double> CrossRegression::training_regressors(Reducer& reducer) const
 /// Returns this rank's scaled regressor at a step and lag; 0 before the series.
 double CrossRegression::regressor(const Series& series, Index t, Index lag, Index row) const {
   if (t < lag) return 0;
-  return static_cast<double>(value(series, t - lag, row)) * scale_[place(row)];
+  return static_cast<double>(value(series, t - lag, row)) * scale_[as_size(row)];
 }
 
 /// Returns regressors of all nodes (origins, lags·nodes), summed over ranks.
 std::vector<double> CrossRegression::gathered(const Series& series, std::span<const Index> origins,
                                               Reducer& reducer) const {
   const Index width = nodes_ * lags_;
-  std::vector<double> all(origins.size() * place(width));
+  std::vector<double> all(origins.size() * as_size(width));
   for (std::size_t q = 0; q < origins.size(); ++q)
     for (Index l = 0; l < lags_; ++l)
       for (Index i = 0; i < series.rows; ++i)
-        all[q * place(width) + place(l * nodes_ + first_ + i)] = regressor(series, origins[q], l, i);
+        all[q * as_size(width) + as_size(l * nodes_ + first_ + i)] = regressor(series, origins[q], l, i);
   reducer.sum(std::span<double>(all));
   return all;
 }
@@ -111,10 +103,10 @@ void CrossRegression::add_products(const Series& series, std::span<const Index> 
   for (Index l = 0; l < lags_; ++l)
     for_row_blocks(series.rows, [&](Index first, Index count) {
       const auto pack = [&](const Series& from, std::span<const Index> at, std::vector<double>& out) {
-        out.resize(at.size() * place(count));
+        out.resize(at.size() * as_size(count));
         for (std::size_t q = 0; q < at.size(); ++q)
           for (Index i = 0; i < count; ++i)
-            out[q * place(count) + place(i)] = regressor(from, at[q], l, first + i);
+            out[q * as_size(count) + as_size(i)] = regressor(from, at[q], l, first + i);
       };
       pack(series, origins, a);
       pack(trained(), steps_, b);
@@ -128,7 +120,7 @@ void CrossRegression::add_products(const Series& series, std::span<const Index> 
 
 void CrossRegression::make_gram(Reducer& reducer) {
   const Index n = size();
-  gram_.assign(place(n * n), 0.0);
+  gram_.assign(as_size(n * n), 0.0);
   if (!primal_) {
     add_products(trained(), steps_, gram_);
     reducer.sum(std::span<double>(gram_));

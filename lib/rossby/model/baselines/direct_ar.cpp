@@ -9,19 +9,15 @@
 namespace rossby {
 namespace {
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Returns in `out` the lags of every column at an origin, (columns, lags).
 void read_lags(const Series& series, Index origin, Index lags, std::vector<double>& out) {
   const Index width = series.rows * series.features;
-  out.assign(place(width * lags), 0);
+  out.assign(as_size(width * lags), 0);
   for (Index l = 0; l < lags; ++l) {
     if (!series.holds(origin - l)) continue;
     const float* x = series.at(origin - l);
     for (Index c = 0; c < width; ++c)
-      if (!std::isnan(x[c])) out[place(c * lags + l)] = x[c];
+      if (!std::isnan(x[c])) out[as_size(c * lags + l)] = x[c];
   }
 }
 
@@ -33,8 +29,8 @@ DirectAr DirectAr::fit(const Series& series, const Split& split, Index lead, Ind
   model.lags_ = lags;
   if (lags == 0) return model;
   const Index width = series.rows * series.features;
-  const std::size_t p = place(lags), m = place(series.features), each = p * p + p;
-  std::vector<double> products(place(width) * each), number(place(width)), x;
+  const std::size_t p = as_size(lags), m = as_size(series.features), each = p * p + p;
+  std::vector<double> products(as_size(width) * each), number(as_size(width)), x;
   for (const Index target : split.training_pairs(lead + lags - 1)) {
     read_lags(series, target - lead, lags, x);
     const float* y = series.at(target);
@@ -106,8 +102,8 @@ void DirectAr::forecast(const Series& series, Index origin, std::span<double> ou
   read_lags(series, origin, lags_, x);
   for (std::size_t c = 0; c < out.size(); ++c) {
     out[c] = 0;
-    for (std::size_t l = 0; l < place(lags_); ++l)
-      out[c] += coefficient_[c * place(lags_) + l] * x[c * place(lags_) + l];
+    for (std::size_t l = 0; l < as_size(lags_); ++l)
+      out[c] += coefficient_[c * as_size(lags_) + l] * x[c * as_size(lags_) + l];
   }
 }
 

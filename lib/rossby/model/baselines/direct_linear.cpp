@@ -24,10 +24,6 @@ constexpr Index folds = 5;           // used if there is no validation part
 constexpr double margin = 0.002;     // by which a cycle must beat a simpler one
 constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Candidate forms of the cross regression. If the data have few periods, a cycle without the own period is
 /// noisy, and all nodes share this noise.
 struct CrossForm {
@@ -88,7 +84,7 @@ class DirectLinear final : public Baseline {
           weights[{key, choice.ridge}] = cross->weights(ridges[choice.ridge], products);
     }
     Buffer<float> values(at_once * count * width);
-    std::vector<double> variance(place(at_once * width));
+    std::vector<double> variance(as_size(at_once * width));
     for (Index first = 1; first <= horizons; first += at_once) {
       const Index some = std::min(at_once, horizons + 1 - first);
       std::fill(values.begin(), values.end(), 0.0F);
@@ -99,9 +95,9 @@ class DirectLinear final : public Baseline {
         for (Index o = 0; o < count; ++o)
           for (Index c = 0; c < width; ++c) {
             float& x = of_horizon[o * width + c];
-            x = static_cast<float>(
-                anomalies_->map.to_value(static_cast<double>(x) + anomalies_->mean[place(c)],
-                                         origins[place(o)] + h, c, variance[place((h - first) * width + c)]));
+            x = static_cast<float>(anomalies_->map.to_value(
+                static_cast<double>(x) + anomalies_->mean[as_size(c)], origins[as_size(o)] + h, c,
+                variance[as_size((h - first) * width + c)]));
           }
         sink(h, {of_horizon, series.rows, count, series.features, series.features, width});
       }
@@ -213,7 +209,7 @@ class DirectLinear final : public Baseline {
       ~Back() { kind = asked; }
     } back{kind_, asked};
     const auto kinds = kind_ == Kind::cycle ? 1 : std::ssize(OwnRegression::choices());
-    std::vector<double> errors(place(leads() * kinds)), targets(place(leads()));
+    std::vector<double> errors(as_size(leads() * kinds)), targets(as_size(leads()));
     for (const Split& split : deciding) {
       fit_about(spec, series, split, reducer);
       const std::vector<Index> origins = split.origins(Role::validation, leads());
@@ -223,13 +219,13 @@ class DirectLinear final : public Baseline {
       for (std::size_t k = 0; k < squares.size(); ++k) errors[k] += squares[k];
       for (std::size_t k = 0; k < number.size(); ++k) targets[k] += number[k];
     }
-    choices.assign(place(leads()), OwnChoice{});
+    choices.assign(as_size(leads()), OwnChoice{});
     double sum = 0;
     for (Index h = 0; h < leads(); ++h) {
-      if (targets[place(h)] == 0) continue;
+      if (targets[as_size(h)] == 0) continue;
       const auto first = errors.begin() + h * kinds, least = std::min_element(first, first + kinds);
-      choices[place(h)] = OwnRegression::choices()[static_cast<std::size_t>(least - first)];
-      sum += std::sqrt(*least / targets[place(h)]);
+      choices[as_size(h)] = OwnRegression::choices()[static_cast<std::size_t>(least - first)];
+      sum += std::sqrt(*least / targets[as_size(h)]);
     }
     return sum / static_cast<double>(leads());
   }
@@ -237,8 +233,8 @@ class DirectLinear final : public Baseline {
   /// Returns Σ squares and the number of the anomalies of all targets, (leads).
   [[nodiscard]] std::vector<double> anomaly_errors(std::span<const Index> origins,
                                                    std::vector<double>& targets, Reducer& reducer) const {
-    std::vector<double> squares(place(leads()));
-    targets.assign(place(leads()), 0.0);
+    std::vector<double> squares(as_size(leads()));
+    targets.assign(as_size(leads()), 0.0);
     for (const Index origin : origins)
       for (Index c = 0; c < rows() * features(); ++c)
         if (const double x = anomalies_->full.at(origin + 1)[c]; !std::isnan(x))
@@ -262,18 +258,18 @@ class DirectLinear final : public Baseline {
   /// error.
   void choose_cross(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
     const auto kinds = forms_about(about_) * static_cast<Index>(std::size(ridges)) + 1;
-    std::vector<double> errors(place(leads() * kinds));
+    std::vector<double> errors(as_size(leads() * kinds));
     for (const Split& split : deciding) {
       fit_about(about_, series, split, reducer);
       add_cross_errors(split.origins(Role::validation, leads()), errors, reducer);
     }
     reducer.sum(std::span<double>(errors));
-    cross_choices_.assign(place(leads()), CrossChoice{});
+    cross_choices_.assign(as_size(leads()), CrossChoice{});
     for (Index h = 0; h < leads(); ++h) {
       const auto first = errors.begin() + h * kinds;
       const auto least = static_cast<int>(std::min_element(first, first + kinds) - first);
       constexpr int of_ridges = static_cast<int>(std::size(ridges));
-      if (least > 0) cross_choices_[place(h)] = {(least - 1) / of_ridges, (least - 1) % of_ridges};
+      if (least > 0) cross_choices_[as_size(h)] = {(least - 1) / of_ridges, (least - 1) % of_ridges};
     }
   }
 
@@ -290,15 +286,15 @@ class DirectLinear final : public Baseline {
       for (const double ridge : ridges) weights[key].push_back(cross->weights(ridge, products));
     }
     for_blocks([&](Index f, Index first, Index some) {
-      std::vector<float> left(place(leads() * count * some)), forecast(place(leads() * count));
+      std::vector<float> left(as_size(leads() * count * some)), forecast(as_size(leads() * count));
       for (Index j = 0; j < some; ++j) {
         const Index c = (first + j) * features() + f;
         own_->forecasts(c, 1, own_choices_, origins, forecast, {});
         for (Index h = 0; h < leads(); ++h)
           for (Index o = 0; o < count; ++o)
-            left[place((h * count + o) * some + j)] =
-                anomalies_->full.values[(origins[place(o)] + h + 1) * width + c] -
-                forecast[place(h * count + o)];
+            left[as_size((h * count + o) * some + j)] =
+                anomalies_->full.values[(origins[as_size(o)] + h + 1) * width + c] -
+                forecast[as_size(h * count + o)];
       }
       std::vector<double> correction;
       std::map<std::pair<bool, std::size_t>, std::vector<float>> known;  // residuals
@@ -310,16 +306,16 @@ class DirectLinear final : public Baseline {
         for (Index h = 0; h < leads(); ++h) {
           const auto add = [&](Index kind) {
             for (Index k = 0; k < count * some; ++k) {
-              const double error = static_cast<double>(left[place(h * count * some + k)]) -
-                                   (kind > 0 ? correction[place(k)] : 0);
-              if (!std::isnan(error)) errors[place(h * kinds + kind)] += error * error;
+              const double error = static_cast<double>(left[as_size(h * count * some + k)]) -
+                                   (kind > 0 ? correction[as_size(k)] : 0);
+              if (!std::isnan(error)) errors[as_size(h * kinds + kind)] += error * error;
             }
           };
           if (l == 0) add(0);
           const std::vector<double> right =
               right_hand_sides(cross, regressors.at({f, l}), residuals, h, some);
           for (std::size_t r = 0; r < std::size(ridges); ++r) {
-            correction.assign(place(count * some), 0.0);
+            correction.assign(as_size(count * some), 0.0);
             add_product(weights.at({f, l})[r], right, cross.size(), some, correction);
             add(1 + l * static_cast<Index>(std::size(ridges)) + static_cast<Index>(r));
           }
@@ -335,13 +331,13 @@ class DirectLinear final : public Baseline {
                                                       Index count) const {
     const Index steps = std::ssize(cross.steps());
     const std::span<const OwnChoice> choices =
-        std::span<const OwnChoice>(own_choices_).subspan(place(lead - 1), place(count));
-    std::vector<float> residuals(place(count * steps * some)), one(place(count * steps));
+        std::span<const OwnChoice>(own_choices_).subspan(as_size(lead - 1), as_size(count));
+    std::vector<float> residuals(as_size(count * steps * some)), one(as_size(count * steps));
     for (Index j = 0; j < some; ++j) {
       own_->training_residuals((first + j) * features() + f, lead, choices, form.own_period, cross.steps(),
                                one);
       for (Index k = 0; k < count * steps; ++k)
-        residuals[place(k * some + j)] = std::isnan(one[place(k)]) ? 0 : one[place(k)];
+        residuals[as_size(k * some + j)] = std::isnan(one[as_size(k)]) ? 0 : one[as_size(k)];
     }
     return residuals;
   }
@@ -372,23 +368,24 @@ class DirectLinear final : public Baseline {
     const Index width = rows() * features(), count = std::ssize(origins);
     const bool varies = anomalies_->map.transform().on() && !settings_.median;
     const std::span<const OwnChoice> choices =
-        std::span<const OwnChoice>(own_choices_).subspan(place(first - 1), place(some));
+        std::span<const OwnChoice>(own_choices_).subspan(as_size(first - 1), as_size(some));
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(settings_.threads) schedule(dynamic, 8)
 #endif
     for (Index c = 0; c < width; ++c) {
-      std::vector<float> one(place(some * count));
-      std::vector<double> of_leads(varies ? place(some) : 0);
+      std::vector<float> one(as_size(some * count));
+      std::vector<double> of_leads(varies ? as_size(some) : 0);
       own_->forecasts(c, first, choices, origins, one, of_leads);
-      for (Index k = 0; k < some * count; ++k) values[k * width + c] = one[place(k)];
-      for (std::size_t k = 0; k < of_leads.size(); ++k) variance[k * place(width) + place(c)] = of_leads[k];
+      for (Index k = 0; k < some * count; ++k) values[k * width + c] = one[as_size(k)];
+      for (std::size_t k = 0; k < of_leads.size(); ++k)
+        variance[k * as_size(width) + as_size(c)] = of_leads[k];
     }
   }
 
   /// Adds the corrections of one horizon. `weights` and `regressors` are keyed by feature and form.
   void add_cross(Index h, Index count, const std::map<std::pair<Key, int>, std::vector<double>>& weights,
                  const std::map<Key, std::vector<double>>& regressors, float* out) const {
-    const CrossChoice choice = cross_choices_[place(h - 1)];
+    const CrossChoice choice = cross_choices_[as_size(h - 1)];
     if (choice.form < 0) return;
     std::vector<double> correction;
     for_blocks([&](Index f, Index first, Index some) {
@@ -397,12 +394,12 @@ class DirectLinear final : public Baseline {
       const std::vector<double> right = right_hand_sides(
           cross, regressors.at(key),
           training_residuals(cross, cross_forms[choice.form], f, first, some, h, 1), 0, some);
-      correction.assign(place(count * some), 0.0);
+      correction.assign(as_size(count * some), 0.0);
       add_product(weights.at({key, choice.ridge}), right, cross.size(), some, correction);
       for (Index o = 0; o < count; ++o)
         for (Index j = 0; j < some; ++j)
           out[o * rows() * features() + (first + j) * features() + f] +=
-              static_cast<float>(correction[place(o * some + j)]);
+              static_cast<float>(correction[as_size(o * some + j)]);
     });
   }
 

@@ -11,10 +11,6 @@
 namespace rossby {
 namespace {
 
-std::size_t size_of(Index count) {
-  return static_cast<std::size_t>(count);
-}
-
 /// c (rows, cols) = alpha·a (rows, inner)·op(b) + beta·c, row-major and packed.
 void multiply(Index rows, Index cols, Index inner, double alpha, const double* a, const double* b,
               bool transpose_b, double beta, double* c) {
@@ -53,9 +49,9 @@ class LinearInverseModel final : public Baseline {
       amplitude.push_back(analyse(series, origins, f, reducer, residual));
     for (Index h = 1; h <= horizons; ++h) {
       for (Index f = 0; f < series.features; ++f) {
-        const Feature& feature = features_[size_of(f)];
+        const Feature& feature = features_[as_size(f)];
         const Index modes = feature.eofs.modes;
-        auto& p = amplitude[size_of(f)];
+        auto& p = amplitude[as_size(f)];
         std::vector<double> next(p.size());
         multiply(count, modes, modes, 1, p.data(), feature.propagator.data(), true, 0, next.data());
         p = std::move(next);
@@ -74,19 +70,19 @@ class LinearInverseModel final : public Baseline {
   /// Returns A = C₁·C₀⁻¹ with C₁ = Σ p(t+1)p(t)ᵀ, C₀ = Σ p(t)p(t)ᵀ over neighbouring training steps.
   static std::vector<double> propagator(const Eofs& eofs, std::span<const Index> steps, const Split& split) {
     const Index k = eofs.modes;
-    std::vector<double> c0(size_of(k * k)), c1(size_of(k * k));
+    std::vector<double> c0(as_size(k * k)), c1(as_size(k * k));
     for (std::size_t j = 0; j + 1 < steps.size(); ++j) {
       if (steps[j + 1] != steps[j] + 1 || !split.follows(steps[j + 1])) continue;
       const double* now = eofs.amplitude.data() + static_cast<Index>(j) * k;
       const double* next = now + k;
       for (Index a = 0; a < k; ++a)
         for (Index b = 0; b < k; ++b) {
-          c0[size_of(a * k + b)] += now[a] * now[b];
-          c1[size_of(a * k + b)] += next[a] * now[b];
+          c0[as_size(a * k + b)] += now[a] * now[b];
+          c1[as_size(a * k + b)] += next[a] * now[b];
         }
     }
     // If there are as many modes as pairs, C₀ is singular. This ridge is far below the last mode's variance.
-    for (Index a = 0; a < k; ++a) c0[size_of(a * k + a)] += 1e-10 * eofs.eigenvalue.front();
+    for (Index a = 0; a < k; ++a) c0[as_size(a * k + a)] += 1e-10 * eofs.eigenvalue.front();
     require(cholesky(c0, k), "covariance of amplitudes is positive definite");
     cholesky_solve(c0, k, c1, k);  // row a of A solves C₀·x = (row a of C₁)ᵀ
     return c1;
@@ -101,55 +97,55 @@ class LinearInverseModel final : public Baseline {
     constexpr double nothing = 1e-16;
     std::vector<double> block, product, square, whole;
     for_row_blocks(series.rows, [&](Index first, Index count) {
-      block.resize(size_of(n * count));
+      block.resize(as_size(n * count));
       pack_anomalies(series, mean_, steps, f, first, count, block);
-      whole.assign(size_of(count), 0);
+      whole.assign(as_size(count), 0);
       for (Index j = 0; j < n; ++j)
         for (Index i = 0; i < count; ++i)
-          whole[size_of(i)] += block[size_of(j * count + i)] * block[size_of(j * count + i)];
+          whole[as_size(i)] += block[as_size(j * count + i)] * block[as_size(j * count + i)];
       multiply(n, count, eofs.modes, -1, eofs.amplitude.data(), eofs.pattern.data() + first * eofs.modes,
                true, 1, block.data());
-      product.assign(size_of(count), 0);
-      square.assign(size_of(count), 0);
+      product.assign(as_size(count), 0);
+      square.assign(as_size(count), 0);
       for (Index j = 0; j + 1 < n; ++j) {
-        const Index t = steps[size_of(j)];
-        if (steps[size_of(j + 1)] != t + 1 || !split.follows(t + 1)) continue;
+        const Index t = steps[as_size(j)];
+        if (steps[as_size(j + 1)] != t + 1 || !split.follows(t + 1)) continue;
         for (Index i = 0; i < count; ++i) {
           if (std::isnan(series.at(t, first + i, f)) || std::isnan(series.at(t + 1, first + i, f))) continue;
-          const double r = block[size_of(j * count + i)];
-          product[size_of(i)] += r * block[size_of((j + 1) * count + i)];
-          square[size_of(i)] += r * r;
+          const double r = block[as_size(j * count + i)];
+          product[as_size(i)] += r * block[as_size((j + 1) * count + i)];
+          square[as_size(i)] += r * r;
         }
       }
       for (Index i = 0; i < count; ++i)
-        residual_coefficient_[size_of((first + i) * m + f)] =
-            square[size_of(i)] > nothing * whole[size_of(i)] ? product[size_of(i)] / square[size_of(i)] : 0;
+        residual_coefficient_[as_size((first + i) * m + f)] =
+            square[as_size(i)] > nothing * whole[as_size(i)] ? product[as_size(i)] / square[as_size(i)] : 0;
     });
   }
 
   /// Returns amplitudes at the origins, (origins, modes), and puts the rest into `residual` (0 if missing).
   std::vector<double> analyse(const Series& series, std::span<const Index> origins, Index f, Reducer& reducer,
                               Buffer<float>& residual) const {
-    const Eofs& eofs = features_[size_of(f)].eofs;
+    const Eofs& eofs = features_[as_size(f)].eofs;
     const auto n = static_cast<Index>(origins.size());
-    std::vector<double> amplitude(size_of(n * eofs.modes)), block;
+    std::vector<double> amplitude(as_size(n * eofs.modes)), block;
     for_row_blocks(series.rows, [&](Index first, Index count) {
-      block.resize(size_of(n * count));
+      block.resize(as_size(n * count));
       pack_anomalies(series, mean_, origins, f, first, count, block);
       multiply(n, eofs.modes, count, 1, block.data(), eofs.pattern.data() + first * eofs.modes, false, 1,
                amplitude.data());
     });
     reducer.sum(std::span<double>(amplitude));
     for_row_blocks(series.rows, [&](Index first, Index count) {
-      block.resize(size_of(n * count));
+      block.resize(as_size(n * count));
       pack_anomalies(series, mean_, origins, f, first, count, block);
       multiply(n, count, eofs.modes, -1, amplitude.data(), eofs.pattern.data() + first * eofs.modes, true, 1,
                block.data());
       for (Index o = 0; o < n; ++o)
         for (Index i = 0; i < count; ++i) {
-          const bool missing = std::isnan(series.at(origins[size_of(o)], first + i, f));
+          const bool missing = std::isnan(series.at(origins[as_size(o)], first + i, f));
           residual[(o * series.rows + first + i) * series.features + f] =
-              missing ? 0.0f : static_cast<float>(block[size_of(o * count + i)]);
+              missing ? 0.0f : static_cast<float>(block[as_size(o * count + i)]);
         }
     });
     return amplitude;
@@ -158,19 +154,19 @@ class LinearInverseModel final : public Baseline {
   /// Sets r ← a∘r, then values = mean + E·p + r.
   void synthesise(const Series& series, Index f, std::span<const double> amplitude, Index origins,
                   Buffer<float>& residual, Buffer<float>& values) const {
-    const Eofs& eofs = features_[size_of(f)].eofs;
+    const Eofs& eofs = features_[as_size(f)].eofs;
     std::vector<double> block;
     for_row_blocks(series.rows, [&](Index first, Index count) {
-      block.assign(size_of(origins * count), 0);
+      block.assign(as_size(origins * count), 0);
       multiply(origins, count, eofs.modes, 1, amplitude.data(), eofs.pattern.data() + first * eofs.modes,
                true, 0, block.data());
       for (Index o = 0; o < origins; ++o)
         for (Index i = 0; i < count; ++i) {
           const Index column = (first + i) * series.features + f;
           const Index place = o * series.rows * series.features + column;
-          const double r = residual_coefficient_[size_of(column)] * residual[place];
+          const double r = residual_coefficient_[as_size(column)] * residual[place];
           residual[place] = static_cast<float>(r);
-          values[place] = static_cast<float>(mean_[size_of(column)] + block[size_of(o * count + i)] + r);
+          values[place] = static_cast<float>(mean_[as_size(column)] + block[as_size(o * count + i)] + r);
         }
     });
   }

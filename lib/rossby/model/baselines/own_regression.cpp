@@ -17,22 +17,18 @@ constexpr Index most_lags = 6;
 constexpr Index sets = 4 * (most_lags + 1);  // of regressors
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-std::size_t place(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Calls make(column, result) in any order on several threads, and take(column, result) in column order.
 template <class Result, class Make, class Take>
 void in_order(Index columns, [[maybe_unused]] int threads, const Make& make, const Take& take) {
   constexpr Index at_once = 64;
-  std::vector<Result> results(place(std::min(columns, at_once)));
+  std::vector<Result> results(as_size(std::min(columns, at_once)));
   for (Index first = 0; first < columns; first += at_once) {
     const Index count = std::min(at_once, columns - first);
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
 #endif
-    for (Index k = 0; k < count; ++k) make(first + k, results[place(k)]);
-    for (Index k = 0; k < count; ++k) take(first + k, results[place(k)]);
+    for (Index k = 0; k < count; ++k) make(first + k, results[as_size(k)]);
+    for (Index k = 0; k < count; ++k) take(first + k, results[as_size(k)]);
   }
 }
 
@@ -59,25 +55,24 @@ std::vector<double> halflives_of(const TimeAxis& axis, CycleKind cycle) {
 
 /// Returns for each step the step whose stamp is a period earlier; −1 if there is none.
 std::vector<Index> steps_before(const TimeAxis& axis, Milliseconds period) {
-  std::vector<Index> earlier(place(axis.size()), -1);
+  std::vector<Index> earlier(as_size(axis.size()), -1);
   const Milliseconds slack =
-      axis.spacing() == TimeAxis::Spacing::months ? 3LL * 86'400'000 : axis.step_milliseconds() / 2;
+      axis.spacing() == TimeAxis::Spacing::months ? 3 * day_milliseconds : axis.step_milliseconds() / 2;
   for (Index t = 0, from = 0; t < axis.size(); ++t) {
     const Milliseconds wanted = axis.stamp(t) - period;
     while (from < t && axis.stamp(from) < wanted - slack) ++from;
-    if (from < t && std::abs(axis.stamp(from) - wanted) <= slack) earlier[place(t)] = from;
+    if (from < t && std::abs(axis.stamp(from) - wanted) <= slack) earlier[as_size(t)] = from;
   }
   return earlier;
 }
 
 std::vector<std::vector<Index>> seasons_of(const TimeAxis& axis, CycleKind cycle) {
   if (!axis.dated() || cycle == CycleKind::none) return {};
-  constexpr Milliseconds day = 86'400'000;
   const bool daily =
       cycle == CycleKind::time_of_day || cycle == CycleKind::day_type || cycle == CycleKind::time_of_week;
   std::vector<std::vector<Index>> seasons;
-  for (const Milliseconds period :
-       daily ? std::vector<Milliseconds>{day, 7 * day} : std::vector<Milliseconds>{axis.shortest_year()})
+  for (const Milliseconds period : daily ? std::vector<Milliseconds>{day_milliseconds, 7 * day_milliseconds}
+                                         : std::vector<Milliseconds>{axis.shortest_year()})
     seasons.push_back(steps_before(axis, period));
   return seasons;
 }
@@ -138,13 +133,14 @@ OwnRegression::OwnRegression(const AnomalySeries& anomalies, const Split& split,
   for (Index lead = 1; lead <= leads; ++lead) {
     std::vector<Index>& origins = origins_.emplace_back();
     for (Index t = 0; t + lead < steps; ++t)
-      if (split.is_training(t) && split.is_training(t + lead) && begin_[place(t)] == begin_[place(t + lead)])
+      if (split.is_training(t) && split.is_training(t + lead) &&
+          begin_[as_size(t)] == begin_[as_size(t + lead)])
         origins.push_back(t);
   }
-  pooled_.resize(place(leads));
+  pooled_.resize(as_size(leads));
   for (Pooled& pooled : pooled_) {
-    pooled.gram.assign(place(features * p * p), 0.0);
-    pooled.right.assign(place(features * p), 0.0);
+    pooled.gram.assign(as_size(features * p * p), 0.0);
+    pooled.right.assign(as_size(features * p), 0.0);
   }
   struct OfLeads {
     std::vector<std::vector<double>> gram, right;  // (leads)
@@ -154,36 +150,36 @@ OwnRegression::OwnRegression(const AnomalySeries& anomalies, const Split& split,
       [&](Index c, OfLeads& made) {
         Column work;
         load(c, true, work);
-        made.gram.resize(place(leads));
-        made.right.resize(place(leads));
+        made.gram.resize(as_size(leads));
+        made.right.resize(as_size(leads));
         for (Index lead = 1; lead <= leads; ++lead) {
           products(work, c, lead);
-          made.gram[place(lead - 1)] = work.gram;
-          made.right[place(lead - 1)] = work.right;
+          made.gram[as_size(lead - 1)] = work.gram;
+          made.right[as_size(lead - 1)] = work.right;
         }
       },
       [&](Index c, const OfLeads& made) {
         const Index f = c % features;
         for (std::size_t lead = 0; lead < pooled_.size(); ++lead) {
           double trace = 0;
-          for (Index i = 0; i < p; ++i) trace += made.gram[lead][place(i * p + i)];
+          for (Index i = 0; i < p; ++i) trace += made.gram[lead][as_size(i * p + i)];
           if (!(trace > 0)) continue;
           // All nodes have the same weight, whatever their variance.
           for (Index k = 0; k < p * p; ++k)
-            pooled_[lead].gram[place(f * p * p + k)] += made.gram[lead][place(k)] / trace;
+            pooled_[lead].gram[as_size(f * p * p + k)] += made.gram[lead][as_size(k)] / trace;
           for (Index k = 0; k < p; ++k)
-            pooled_[lead].right[place(f * p + k)] += made.right[lead][place(k)] / trace;
+            pooled_[lead].right[as_size(f * p + k)] += made.right[lead][as_size(k)] / trace;
         }
       });
   for (Pooled& pooled : pooled_) {
     reducer.sum(std::span<double>(pooled.gram));
     reducer.sum(std::span<double>(pooled.right));
   }
-  common_.resize(place(leads * features));
+  common_.resize(as_size(leads * features));
   for (Index k = 0; k < leads * features; ++k) {
-    common_[place(k)].resize(place(sets));
+    common_[as_size(k)].resize(as_size(sets));
     for (const OwnChoice& choice : choices())
-      if (std::vector<double>& one = common_[place(k)][place(set_of(choice))]; one.empty())
+      if (std::vector<double>& one = common_[as_size(k)][as_size(set_of(choice))]; one.empty())
         one = common(k / features + 1, k % features, choice);
   }
 }
@@ -192,18 +188,18 @@ void OwnRegression::load(Index column, bool training, Column& work) const {
   const Series &from = training ? anomalies_->training : anomalies_->full,
                &known = anomalies_->known(training);
   const Index width = columns(), spans = std::ssize(halflives_);
-  work.x.resize(place(from.steps));
-  work.means.resize(place(from.steps * spans));
+  work.x.resize(as_size(from.steps));
+  work.means.resize(as_size(from.steps * spans));
   constexpr double prior = 2;  // number of zeros before the first value
-  std::vector<double> sum(place(spans)), number(place(spans));
+  std::vector<double> sum(as_size(spans)), number(as_size(spans));
   for (Index t = 0; t < from.steps; ++t) {
     const bool seen = !std::isnan(from.values[t * width + column]);
-    work.x[place(t)] = static_cast<double>(known.values[t * width + column]);
+    work.x[as_size(t)] = static_cast<double>(known.values[t * width + column]);
     for (Index k = 0; k < spans; ++k) {
-      const double keep = std::exp2(-1 / halflives_[place(k)]);
-      sum[place(k)] = keep * sum[place(k)] + (seen ? work.x[place(t)] : 0);
-      number[place(k)] = keep * number[place(k)] + (seen ? 1 : 0);
-      work.means[place(t * spans + k)] = sum[place(k)] / (number[place(k)] + prior);
+      const double keep = std::exp2(-1 / halflives_[as_size(k)]);
+      sum[as_size(k)] = keep * sum[as_size(k)] + (seen ? work.x[as_size(t)] : 0);
+      number[as_size(k)] = keep * number[as_size(k)] + (seen ? 1 : 0);
+      work.means[as_size(t * spans + k)] = sum[as_size(k)] / (number[as_size(k)] + prior);
     }
   }
 }
@@ -211,15 +207,15 @@ void OwnRegression::load(Index column, bool training, Column& work) const {
 void OwnRegression::regressors(const Column& work, Index lead, std::span<const Index> origins,
                                std::vector<double>& out) const {
   const Index p = count(), spans = std::ssize(halflives_), steps = std::ssize(begin_);
-  out.resize(origins.size() * place(p));
+  out.resize(origins.size() * as_size(p));
   double* to = out.data();
   for (const Index t : origins) {
-    for (Index l = 0; l < most_lags; ++l) *to++ = t - l >= begin_[place(t)] ? work.x[place(t - l)] : 0;
-    for (Index k = 0; k < spans; ++k) *to++ = work.means[place(t * spans + k)];
+    for (Index l = 0; l < most_lags; ++l) *to++ = t - l >= begin_[as_size(t)] ? work.x[as_size(t - l)] : 0;
+    for (Index k = 0; k < spans; ++k) *to++ = work.means[as_size(t * spans + k)];
     for (const std::vector<Index>& earlier : earlier_) {
-      Index s = t + lead < steps ? earlier[place(t + lead)] : -1;
-      while (s > t) s = earlier[place(s)];  // a lead longer than the period goes further back
-      *to++ = s >= 0 ? work.x[place(s)] : 0;
+      Index s = t + lead < steps ? earlier[as_size(t + lead)] : -1;
+      while (s > t) s = earlier[as_size(s)];  // a lead longer than the period goes further back
+      *to++ = s >= 0 ? work.x[as_size(s)] : 0;
     }
   }
 }
@@ -228,19 +224,19 @@ void OwnRegression::products(Column& work, Index column, Index lead) const {
   const Index p = count(), width = columns();
   const std::span<const Index> origins = training_origins(lead);
   regressors(work, lead, origins, work.rows);
-  work.right.assign(place(p), 0.0);
-  work.gram.assign(place(p * p), 0.0);
+  work.right.assign(as_size(p), 0.0);
+  work.gram.assign(as_size(p * p), 0.0);
   work.targets = work.squares = 0;
   for (std::size_t q = 0; q < origins.size(); ++q) {
     const float target = anomalies_->training.values[(origins[q] + lead) * width + column];
-    double* row = work.rows.data() + q * place(p);
+    double* row = work.rows.data() + q * as_size(p);
     if (std::isnan(target)) {
       std::fill_n(row, p, 0.0);
       continue;
     }
     work.targets += 1;
     work.squares += static_cast<double>(target) * static_cast<double>(target);
-    for (Index k = 0; k < p; ++k) work.right[place(k)] += row[k] * static_cast<double>(target);
+    for (Index k = 0; k < p; ++k) work.right[as_size(k)] += row[k] * static_cast<double>(target);
   }
   if (!origins.empty())
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(p), static_cast<int>(p),
@@ -251,17 +247,18 @@ void OwnRegression::products(Column& work, Index column, Index lead) const {
 std::vector<double> OwnRegression::common(Index lead, Index feature, const OwnChoice& choice) const {
   const std::vector<Index> list = used(choice);
   const Index all = count(), p = std::ssize(list);
-  const Pooled& pooled = pooled_[place(lead - 1)];
-  std::vector<double> gram(place(p * p)), right(place(p));
+  const Pooled& pooled = pooled_[as_size(lead - 1)];
+  std::vector<double> gram(as_size(p * p)), right(as_size(p));
   double trace = 0;
   for (Index i = 0; i < p; ++i) {
-    right[place(i)] = pooled.right[place(feature * all + list[place(i)])];
+    right[as_size(i)] = pooled.right[as_size(feature * all + list[as_size(i)])];
     for (Index j = 0; j < p; ++j)
-      gram[place(i * p + j)] = pooled.gram[place((feature * all + list[place(i)]) * all + list[place(j)])];
-    trace += gram[place(i * p + i)];
+      gram[as_size(i * p + j)] =
+          pooled.gram[as_size((feature * all + list[as_size(i)]) * all + list[as_size(j)])];
+    trace += gram[as_size(i * p + i)];
   }
-  for (Index i = 0; i < p; ++i) gram[place(i * p + i)] += 1e-4 * trace / static_cast<double>(p);
-  if (!(trace > 0) || !cholesky(gram, p)) return std::vector<double>(place(p), 0.0);
+  for (Index i = 0; i < p; ++i) gram[as_size(i * p + i)] += 1e-4 * trace / static_cast<double>(p);
+  if (!(trace > 0) || !cholesky(gram, p)) return std::vector<double>(as_size(p), 0.0);
   cholesky_solve(gram, p, right, 1);
   return right;
 }
@@ -270,35 +267,36 @@ std::vector<double> OwnRegression::coefficients(const Column& work, Index column
                                                 const OwnChoice& choice) const {
   const std::vector<Index> list = used(choice);
   const Index all = count(), p = std::ssize(list), f = column % anomalies_->full.features;
-  const Pooled& pooled = pooled_[place(lead - 1)];
+  const Pooled& pooled = pooled_[as_size(lead - 1)];
   std::vector<double> common =
-      common_[place((lead - 1) * anomalies_->full.features + f)][place(set_of(choice))];
-  std::vector<double> own(place(p * p)), right(place(p)), result(place(all), 0.0);
+      common_[as_size((lead - 1) * anomalies_->full.features + f)][as_size(set_of(choice))];
+  std::vector<double> own(as_size(p * p)), right(as_size(p)), result(as_size(all), 0.0);
   double pooled_trace = 0, trace = 0;
   for (Index i = 0; i < p; ++i) {
-    trace += work.gram[place(list[place(i)] * (all + 1))];
-    pooled_trace += pooled.gram[place((f * all + list[place(i)]) * all + list[place(i)])];
+    trace += work.gram[as_size(list[as_size(i)] * (all + 1))];
+    pooled_trace += pooled.gram[as_size((f * all + list[as_size(i)]) * all + list[as_size(i)])];
   }
   if (std::isfinite(choice.pull) && trace > 0 && pooled_trace > 0) {
     // Products without the part of the common coefficients, shrunk towards 0.
     const double pull = choice.pull * trace / static_cast<double>(p) / std::max(work.targets, 1.0),
                  each = pooled_trace / static_cast<double>(p);
     for (Index i = 0; i < p; ++i) {
-      right[place(i)] = work.right[place(list[place(i)])];
+      right[as_size(i)] = work.right[as_size(list[as_size(i)])];
       for (Index j = 0; j < p; ++j) {
-        const double product = work.gram[place(list[place(i)] * all + list[place(j)])];
-        right[place(i)] -= product * common[place(j)];
-        own[place(i * p + j)] =
-            product + pull * (pooled.gram[place((f * all + list[place(i)]) * all + list[place(j)])] / each +
-                              (i == j ? 0.1 : 0));
+        const double product = work.gram[as_size(list[as_size(i)] * all + list[as_size(j)])];
+        right[as_size(i)] -= product * common[as_size(j)];
+        own[as_size(i * p + j)] =
+            product +
+            pull * (pooled.gram[as_size((f * all + list[as_size(i)]) * all + list[as_size(j)])] / each +
+                    (i == j ? 0.1 : 0));
       }
     }
     if (cholesky(own, p)) {
       cholesky_solve(own, p, right, 1);
-      for (Index i = 0; i < p; ++i) common[place(i)] += right[place(i)];
+      for (Index i = 0; i < p; ++i) common[as_size(i)] += right[as_size(i)];
     }
   }
-  for (Index i = 0; i < p; ++i) result[place(list[place(i)])] = common[place(i)];
+  for (Index i = 0; i < p; ++i) result[as_size(list[as_size(i)])] = common[as_size(i)];
   return result;
 }
 
@@ -309,25 +307,25 @@ std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::v
   struct Errors {
     std::vector<double> sums, targets;
   };
-  std::vector<double> sums(place(leads * kinds));
-  targets.assign(place(leads), 0.0);
+  std::vector<double> sums(as_size(leads * kinds));
+  targets.assign(as_size(leads), 0.0);
   in_order<Errors>(
       width, threads_,
       [&](Index c, Errors& made) {
-        made.sums.assign(place(leads * kinds), 0.0);
-        made.targets.assign(place(leads), 0.0);
+        made.sums.assign(as_size(leads * kinds), 0.0);
+        made.targets.assign(as_size(leads), 0.0);
         Column trained, known;
-        std::vector<double> weights(place(p * kinds)), forecasts;
+        std::vector<double> weights(as_size(p * kinds)), forecasts;
         load(c, true, trained);
         load(c, false, known);
         for (Index lead = 1; lead <= leads && !origins.empty(); ++lead) {
           products(trained, c, lead);
           for (Index k = 0; k < kinds; ++k) {
-            const std::vector<double> b = coefficients(trained, c, lead, choices()[place(k)]);
-            for (Index i = 0; i < p; ++i) weights[place(i * kinds + k)] = b[place(i)];
+            const std::vector<double> b = coefficients(trained, c, lead, choices()[as_size(k)]);
+            for (Index i = 0; i < p; ++i) weights[as_size(i * kinds + k)] = b[as_size(i)];
           }
           regressors(known, lead, origins, known.rows);
-          forecasts.assign(origins.size() * place(kinds), 0.0);
+          forecasts.assign(origins.size() * as_size(kinds), 0.0);
           cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(origins.size()),
                       static_cast<int>(kinds), static_cast<int>(p), 1.0, known.rows.data(),
                       static_cast<int>(p), weights.data(), static_cast<int>(kinds), 0.0, forecasts.data(),
@@ -335,10 +333,10 @@ std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::v
           for (std::size_t q = 0; q < origins.size(); ++q) {
             const float target = anomalies_->full.values[(origins[q] + lead) * width + c];
             if (std::isnan(target)) continue;
-            made.targets[place(lead - 1)] += 1;
+            made.targets[as_size(lead - 1)] += 1;
             for (Index k = 0; k < kinds; ++k) {
-              const double error = forecasts[q * place(kinds) + place(k)] - static_cast<double>(target);
-              made.sums[place((lead - 1) * kinds + k)] += error * error;
+              const double error = forecasts[q * as_size(kinds) + as_size(k)] - static_cast<double>(target);
+              made.sums[as_size((lead - 1) * kinds + k)] += error * error;
             }
           }
         }
@@ -389,8 +387,9 @@ void OwnRegression::forecasts(Index column, Index first, std::span<const OwnChoi
       const Index p = std::ssize(b);
       double squares = work.squares;
       for (Index i = 0; i < p; ++i) {
-        squares -= 2 * b[place(i)] * work.right[place(i)];
-        for (Index j = 0; j < p; ++j) squares += b[place(i)] * b[place(j)] * work.gram[place(i * p + j)];
+        squares -= 2 * b[as_size(i)] * work.right[as_size(i)];
+        for (Index j = 0; j < p; ++j)
+          squares += b[as_size(i)] * b[as_size(j)] * work.gram[as_size(i * p + j)];
       }
       variance[k] = work.targets > 0 ? std::max(squares, 0.0) / work.targets : 0;
     }

@@ -13,10 +13,6 @@ namespace {
 
 constexpr double residual = 1e-12;  // of the iterative solution, for unit right-hand sides
 
-std::size_t size_of(Index count) {
-  return static_cast<std::size_t>(count);
-}
-
 /// c (m, n) += op(a)·b with a (m, k), or (k, m) if transposed, and b (k, n), all packed.
 void multiply_add(bool transposed, Index m, Index n, Index k, const double* a, const double* b, double* c) {
   if (m == 0 || n == 0 || k == 0) return;
@@ -27,7 +23,7 @@ void multiply_add(bool transposed, Index m, Index n, Index k, const double* a, c
 
 double target(const RidgeProblem& problem, Index t, Index row) {
   const Index c = row * problem.series->features + problem.feature;
-  return problem.anomaly(t + 1, row) - problem.coefficient[size_of(c)] * problem.anomaly(t, row);
+  return problem.anomaly(t + 1, row) - problem.coefficient[as_size(c)] * problem.anomaly(t, row);
 }
 
 /// Returns λ from the trace over all ranks. If a field has no anomalies, any positive diagonal gives
@@ -47,12 +43,12 @@ class NormalMatrix {
     double trace = 0;
     for (const Index j : problem.middle)
       for (Index i = 0; i < rows(); ++i)
-        for (const Index t : {problem.steps[size_of(j)], problem.steps[size_of(j - 1)]})
+        for (const Index t : {problem.steps[as_size(j)], problem.steps[as_size(j - 1)]})
           trace += problem.anomaly(t, i) * problem.anomaly(t, i);
     reducer.sum(std::span<double>(&trace, 1));
     ridge_ = ridge_of(trace, problem);
-    for (auto* list : {&now_, &before_}) list->resize(size_of(steps_ * columns_));
-    fields_.resize(problem.middle.size() * size_of(columns_));
+    for (auto* list : {&now_, &before_}) list->resize(as_size(steps_ * columns_));
+    fields_.resize(problem.middle.size() * as_size(columns_));
   }
 
   void apply(std::span<const double> x, std::span<double> y) {
@@ -66,7 +62,7 @@ class NormalMatrix {
     std::fill(now_.begin(), now_.end(), 0.0);
     std::fill(before_.begin(), before_.end(), 0.0);
     for (std::size_t p = 0; p < problem_.middle.size(); ++p) {
-      const double* field = fields.data() + p * size_of(columns_);
+      const double* field = fields.data() + p * as_size(columns_);
       const Index j = problem_.middle[p];
       std::copy_n(field, columns_, now_.begin() + j * columns_);
       std::copy_n(field, columns_, before_.begin() + (j - 1) * columns_);
@@ -85,7 +81,7 @@ class NormalMatrix {
   template <class Body>
   void for_blocks(Body body) {
     for_row_blocks(rows(), [&](Index first, Index count) {
-      block_.resize(size_of(steps_ * count));
+      block_.resize(as_size(steps_ * count));
       pack_anomalies(*problem_.series, problem_.mean, problem_.steps, problem_.feature, first, count, block_);
       body(first, count);
     });
@@ -103,8 +99,8 @@ class NormalMatrix {
     for (std::size_t p = 0; p < problem_.middle.size(); ++p) {
       const Index j = problem_.middle[p];
       for (Index k = 0; k < columns_; ++k)
-        fields_[p * size_of(columns_) + size_of(k)] =
-            now_[size_of(j * columns_ + k)] + before_[size_of((j - 1) * columns_ + k)];
+        fields_[p * as_size(columns_) + as_size(k)] =
+            now_[as_size(j * columns_ + k)] + before_[as_size((j - 1) * columns_ + k)];
     }
     reducer_.sum(std::span<double>(fields_));
   }
@@ -120,12 +116,12 @@ class NormalMatrix {
 
 /// Returns Y of targets [first, first + count) of all ranks, (pairs, count).
 std::vector<double> targets_of(const RidgeProblem& problem, Index first, Index count, Reducer& reducer) {
-  std::vector<double> y(problem.middle.size() * size_of(count));
+  std::vector<double> y(problem.middle.size() * as_size(count));
   for (Index i = 0; i < problem.series->rows; ++i) {
     const Index k = problem.first_row + i - first;
     if (k < 0 || k >= count) continue;
     for (std::size_t p = 0; p < problem.middle.size(); ++p)
-      y[p * size_of(count) + size_of(k)] = target(problem, problem.steps[size_of(problem.middle[p])], i);
+      y[p * as_size(count) + as_size(k)] = target(problem, problem.steps[as_size(problem.middle[p])], i);
   }
   reducer.sum(std::span<double>(y));
   return y;
@@ -136,43 +132,43 @@ std::vector<double> targets_of(const RidgeProblem& problem, Index first, Index c
 double RidgeProblem::anomaly(Index t, Index row) const {
   if (t < 0) return 0;
   const float x = series->at(t, row, feature);
-  return std::isnan(x) ? 0 : static_cast<double>(x) - mean[size_of(row * series->features + feature)];
+  return std::isnan(x) ? 0 : static_cast<double>(x) - mean[as_size(row * series->features + feature)];
 }
 
 std::vector<double> ridge_dense(const RidgeProblem& problem, Reducer& reducer) {
   constexpr Index block = 256;  // pairs whose fields are summed at once
   const Index rows = problem.series->rows, n = problem.all_rows, width = problem.coefficients();
   const auto pairs = static_cast<Index>(problem.middle.size());
-  std::vector<double> normal(size_of(2 * rows * width)), result(size_of(rows * width)), all, own, y;
+  std::vector<double> normal(as_size(2 * rows * width)), result(as_size(rows * width)), all, own, y;
   for (Index begin = 0; begin < pairs; begin += block) {
     const Index count = std::min(block, pairs - begin);
-    all.assign(size_of(count * width), 0);
-    own.resize(size_of(count * 2 * rows));
-    y.resize(size_of(count * rows));
+    all.assign(as_size(count * width), 0);
+    own.resize(as_size(count * 2 * rows));
+    y.resize(as_size(count * rows));
     for (Index p = 0; p < count; ++p) {
-      const Index j = problem.middle[size_of(begin + p)];
+      const Index j = problem.middle[as_size(begin + p)];
       for (Index i = 0; i < rows; ++i) {
-        const double now = problem.anomaly(problem.steps[size_of(j)], i);
-        const double before = problem.anomaly(problem.steps[size_of(j - 1)], i);
-        all[size_of(p * width + problem.first_row + i)] = own[size_of(p * 2 * rows + i)] = now;
-        all[size_of(p * width + n + problem.first_row + i)] = own[size_of(p * 2 * rows + rows + i)] = before;
-        y[size_of(p * rows + i)] = target(problem, problem.steps[size_of(j)], i);
+        const double now = problem.anomaly(problem.steps[as_size(j)], i);
+        const double before = problem.anomaly(problem.steps[as_size(j - 1)], i);
+        all[as_size(p * width + problem.first_row + i)] = own[as_size(p * 2 * rows + i)] = now;
+        all[as_size(p * width + n + problem.first_row + i)] = own[as_size(p * 2 * rows + rows + i)] = before;
+        y[as_size(p * rows + i)] = target(problem, problem.steps[as_size(j)], i);
       }
     }
     reducer.sum(std::span<double>(all));
     multiply_add(true, 2 * rows, width, count, own.data(), all.data(), normal.data());
     multiply_add(true, rows, width, count, y.data(), all.data(), result.data());
   }
-  std::vector<double> matrix(size_of(width * width));
+  std::vector<double> matrix(as_size(width * width));
   for (const Index lag : {0, 1})
     for (Index i = 0; i < rows; ++i)
       std::copy_n(normal.begin() + (lag * rows + i) * width, width,
                   matrix.begin() + (lag * n + problem.first_row + i) * width);
   reducer.sum(std::span<double>(matrix));
   double trace = 0;
-  for (Index k = 0; k < width; ++k) trace += matrix[size_of(k * width + k)];
+  for (Index k = 0; k < width; ++k) trace += matrix[as_size(k * width + k)];
   const double ridge = ridge_of(trace, problem);
-  for (Index k = 0; k < width; ++k) matrix[size_of(k * width + k)] += ridge;
+  for (Index k = 0; k < width; ++k) matrix[as_size(k * width + k)] += ridge;
   if (width > 0 && !cholesky(matrix, width))
     user_error("evaluate.ridge = {}: the matrix of {} coefficients is singular. Set a value above 0",
                problem.ridge, width);
@@ -186,12 +182,12 @@ std::vector<double> ridge_iterative(const RidgeProblem& problem, Reducer& reduce
   const Index rows = problem.series->rows, n = problem.all_rows, width = problem.coefficients();
   const auto steps = static_cast<Index>(problem.steps.size());
   const Index columns = std::clamp<Index>(values / std::max<Index>(steps, 1), 16, 256);
-  std::vector<double> result(size_of(rows * width));
+  std::vector<double> result(as_size(rows * width));
   for (Index first = 0; first < n; first += columns) {
     const Index count = std::min(columns, n - first);
     NormalMatrix matrix(problem, reducer, count);
-    std::vector<double> right(size_of(2 * rows * count)), x(right.size());
-    std::vector<double> norm(size_of(count)), block(size_of(count * width));
+    std::vector<double> right(as_size(2 * rows * count)), x(right.size());
+    std::vector<double> norm(as_size(count)), block(as_size(count * width));
     matrix.lift(targets_of(problem, first, count, reducer), right);
     for (std::size_t k = 0; k < right.size(); ++k) norm[k % norm.size()] += right[k] * right[k];
     reducer.sum(std::span<double>(norm));
@@ -201,8 +197,8 @@ std::vector<double> ridge_iterative(const RidgeProblem& problem, Reducer& reduce
     for (const Index lag : {0, 1})
       for (Index i = 0; i < rows; ++i)
         for (Index k = 0; k < count; ++k)
-          block[size_of(k * width + lag * n + problem.first_row + i)] =
-              x[size_of((lag * rows + i) * count + k)] * norm[size_of(k)];
+          block[as_size(k * width + lag * n + problem.first_row + i)] =
+              x[as_size((lag * rows + i) * count + k)] * norm[as_size(k)];
     reducer.sum(std::span<double>(block));
     for (Index k = 0; k < count; ++k)
       if (const Index i = first + k - problem.first_row; i >= 0 && i < rows)

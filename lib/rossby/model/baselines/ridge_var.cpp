@@ -11,10 +11,6 @@
 namespace rossby {
 namespace {
 
-std::size_t size_of(Index count) {
-  return static_cast<std::size_t>(count);
-}
-
 class RidgeVar final : public Baseline {
  public:
   explicit RidgeVar(const BaselineSettings& settings) : settings_(settings) {}
@@ -38,8 +34,8 @@ class RidgeVar final : public Baseline {
     Buffer<float> anomaly(count * width), values(count * width);
     for (Index o = 0; o < count; ++o)
       for (Index c = 0; c < width; ++c) {
-        const float x = series.values[origins[size_of(o)] * width + c];
-        anomaly[o * width + c] = std::isnan(x) ? 0.0f : static_cast<float>(x - mean_[size_of(c)]);
+        const float x = series.values[origins[as_size(o)] * width + c];
+        anomaly[o * width + c] = std::isnan(x) ? 0.0f : static_cast<float>(x - mean_[as_size(c)]);
       }
     std::vector<std::vector<double>> before;  // of each feature: products of the field one step earlier
     for (Index f = 0; f < series.features; ++f)
@@ -47,8 +43,8 @@ class RidgeVar final : public Baseline {
     for (Index h = 1; h <= horizons; ++h) {
       for (Index f = 0; f < series.features; ++f) {
         std::vector<double> now = products(series, anomaly, count, f, reducer);
-        step(series, dual_weights(now, before[size_of(f)], count, f), count, f, anomaly, values);
-        before[size_of(f)] = std::move(now);
+        step(series, dual_weights(now, before[as_size(f)], count, f), count, f, anomaly, values);
+        before[as_size(f)] = std::move(now);
       }
       sink(h, {values.data(), series.rows, count, series.features, series.features, width});
     }
@@ -59,18 +55,18 @@ class RidgeVar final : public Baseline {
   [[nodiscard]] std::vector<double> factorise(const std::vector<double>& gram) const {
     const auto n = static_cast<Index>(steps_.size());
     const auto pairs = static_cast<Index>(middle_.size());
-    std::vector<double> matrix(size_of(pairs * pairs));
+    std::vector<double> matrix(as_size(pairs * pairs));
     double trace = 0;
     for (Index p = 0; p < pairs; ++p)
       for (Index q = 0; q < pairs; ++q) {
-        const Index a = middle_[size_of(p)];
-        const Index b = middle_[size_of(q)];
-        matrix[size_of(p * pairs + q)] = gram[size_of(a * n + b)] + gram[size_of((a - 1) * n + b - 1)];
-        if (p == q) trace += matrix[size_of(p * pairs + q)];
+        const Index a = middle_[as_size(p)];
+        const Index b = middle_[as_size(q)];
+        matrix[as_size(p * pairs + q)] = gram[as_size(a * n + b)] + gram[as_size((a - 1) * n + b - 1)];
+        if (p == q) trace += matrix[as_size(p * pairs + q)];
       }
     // If a field has no anomalies, any positive diagonal gives weights of 0.
     const double ridge = trace > 0 ? settings_.ridge * trace / static_cast<double>(pairs) : 1;
-    for (Index p = 0; p < pairs; ++p) matrix[size_of(p * pairs + p)] += ridge;
+    for (Index p = 0; p < pairs; ++p) matrix[as_size(p * pairs + p)] += ridge;
     if (!cholesky(matrix, pairs))
       user_error("evaluate.ridge = {}: the Gram matrix of {} training steps is singular. Set a value above 0",
                  settings_.ridge, pairs);
@@ -83,10 +79,10 @@ class RidgeVar final : public Baseline {
   std::vector<double> products_with(const Series& series, Index origins, Index f, Reducer& reducer,
                                     Fill fill) const {
     const auto n = static_cast<Index>(steps_.size());
-    std::vector<double> result(size_of(origins * n)), fields, block;
+    std::vector<double> result(as_size(origins * n)), fields, block;
     for_row_blocks(origins > 0 ? series.rows : 0, [&](Index first, Index count) {
-      fields.resize(size_of(origins * count));
-      block.resize(size_of(n * count));
+      fields.resize(as_size(origins * count));
+      block.resize(as_size(n * count));
       fill(first, count, std::span<double>(fields));
       pack_anomalies(series, mean_, steps_, f, first, count, block);
       cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(origins), static_cast<int>(n),
@@ -112,7 +108,7 @@ class RidgeVar final : public Baseline {
     return products_with(series, origins, f, reducer, [&](Index first, Index count, std::span<double> out) {
       for (Index o = 0; o < origins; ++o)
         for (Index i = 0; i < count; ++i)
-          out[size_of(o * count + i)] = anomaly[(o * series.rows + first + i) * series.features + f];
+          out[as_size(o * count + i)] = anomaly[(o * series.rows + first + i) * series.features + f];
     });
   }
 
@@ -121,13 +117,13 @@ class RidgeVar final : public Baseline {
                                    Index origins, Index f) const {
     const auto n = static_cast<Index>(steps_.size());
     const auto pairs = static_cast<Index>(middle_.size());
-    std::vector<double> weights(size_of(origins * pairs));
+    std::vector<double> weights(as_size(origins * pairs));
     for (Index o = 0; o < origins; ++o)
       for (Index p = 0; p < pairs; ++p) {
-        const Index t = middle_[size_of(p)];
-        weights[size_of(o * pairs + p)] = now[size_of(o * n + t)] + before[size_of(o * n + t - 1)];
+        const Index t = middle_[as_size(p)];
+        weights[as_size(o * pairs + p)] = now[as_size(o * n + t)] + before[as_size(o * n + t - 1)];
       }
-    cholesky_solve(factor_[size_of(f)], pairs, weights, origins);
+    cholesky_solve(factor_[as_size(f)], pairs, weights, origins);
     return weights;
   }
 
@@ -139,14 +135,14 @@ class RidgeVar final : public Baseline {
     const Index m = series.features;
     std::vector<double> block, targets, sum;
     for_row_blocks(origins > 0 ? series.rows : 0, [&](Index first, Index count) {
-      block.resize(size_of(n * count));
-      targets.resize(size_of(pairs * count));
-      sum.assign(size_of(origins * count), 0);
+      block.resize(as_size(n * count));
+      targets.resize(as_size(pairs * count));
+      sum.assign(as_size(origins * count), 0);
       pack_anomalies(series, mean_, steps_, f, first, count, block);
       const double* a = coefficient_.data() + first * m + f;
       for (Index p = 0; p < pairs; ++p) {
-        const double* x = block.data() + middle_[size_of(p)] * count;
-        for (Index i = 0; i < count; ++i) targets[size_of(p * count + i)] = x[count + i] - a[i * m] * x[i];
+        const double* x = block.data() + middle_[as_size(p)] * count;
+        for (Index i = 0; i < count; ++i) targets[as_size(p * count + i)] = x[count + i] - a[i * m] * x[i];
       }
       if (pairs > 0)
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(origins),
@@ -157,9 +153,9 @@ class RidgeVar final : public Baseline {
         for (Index i = 0; i < count; ++i) {
           const Index column = (first + i) * m + f;
           const Index place = o * series.rows * m + column;
-          const double next = a[i * m] * anomaly[place] + sum[size_of(o * count + i)];
+          const double next = a[i * m] * anomaly[place] + sum[as_size(o * count + i)];
           anomaly[place] = static_cast<float>(next);
-          values[place] = static_cast<float>(mean_[size_of(column)] + next);
+          values[place] = static_cast<float>(mean_[as_size(column)] + next);
         }
     });
   }

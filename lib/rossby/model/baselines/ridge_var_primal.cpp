@@ -18,10 +18,6 @@ constexpr Index most_dense = 8192;        // rows of a matrix that every rank fa
 constexpr double most_operations = 2e14;  // per rank: about an hour of a core
 constexpr double usual_iterations = 60;   // with evaluate.ridge = 3
 
-std::size_t size_of(Index count) {
-  return static_cast<std::size_t>(count);
-}
-
 class PrimalRidgeVar final : public Baseline {
  public:
   PrimalRidgeVar(const BaselineSettings& settings, Index first_row, Index all_rows, bool iterative)
@@ -54,10 +50,10 @@ class PrimalRidgeVar final : public Baseline {
       for (Index c = 0; c < width; ++c) {
         const auto anomaly = [&](Index t) {
           const float x = t < 0 ? NAN : series.values[t * width + c];
-          return std::isnan(x) ? 0.0F : static_cast<float>(x - mean_[size_of(c)]);
+          return std::isnan(x) ? 0.0F : static_cast<float>(x - mean_[as_size(c)]);
         };
-        now[o * width + c] = anomaly(origins[size_of(o)]);
-        before[o * width + c] = anomaly(origins[size_of(o)] - 1);
+        now[o * width + c] = anomaly(origins[as_size(o)]);
+        before[o * width + c] = anomaly(origins[as_size(o)] - 1);
       }
     const Index block = std::clamp<Index>((Index{1} << 22) / std::max<Index>(2 * all_rows_, 1), 1, 1024);
     for (Index h = 1; h <= horizons; ++h) {
@@ -73,26 +69,26 @@ class PrimalRidgeVar final : public Baseline {
   void step(const Series& series, Index f, Index first, Index count, Reducer& reducer, Buffer<float>& now,
             Buffer<float>& before, Buffer<float>& values) const {
     const Index rows = series.rows, m = series.features, width = 2 * all_rows_;
-    std::vector<double> fields(size_of(count * width)), sum(size_of(count * rows));
+    std::vector<double> fields(as_size(count * width)), sum(as_size(count * rows));
     for (Index o = 0; o < count; ++o)
       for (Index i = 0; i < rows; ++i) {
         const Index place = ((first + o) * rows + i) * m + f;
-        fields[size_of(o * width + first_row_ + i)] = now[place];
-        fields[size_of(o * width + all_rows_ + first_row_ + i)] = before[place];
+        fields[as_size(o * width + first_row_ + i)] = now[place];
+        fields[as_size(o * width + all_rows_ + first_row_ + i)] = before[place];
       }
     reducer.sum(std::span<double>(fields));
     if (rows > 0)
       cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(count), static_cast<int>(rows),
                   static_cast<int>(width), 1.0, fields.data(), static_cast<int>(width),
-                  weights_[size_of(f)].data(), static_cast<int>(width), 0.0, sum.data(),
+                  weights_[as_size(f)].data(), static_cast<int>(width), 0.0, sum.data(),
                   static_cast<int>(rows));
     for (Index o = 0; o < count; ++o)
       for (Index i = 0; i < rows; ++i) {
         const Index column = i * m + f, place = (first + o) * rows * m + column;
-        const double next = coefficient_[size_of(column)] * now[place] + sum[size_of(o * rows + i)];
+        const double next = coefficient_[as_size(column)] * now[place] + sum[as_size(o * rows + i)];
         before[place] = now[place];
         now[place] = static_cast<float>(next);
-        values[place] = static_cast<float>(mean_[size_of(column)] + next);
+        values[place] = static_cast<float>(mean_[as_size(column)] + next);
       }
   }
 

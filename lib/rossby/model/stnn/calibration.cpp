@@ -8,10 +8,10 @@ namespace rossby {
 namespace {
 
 /// An STNN on a grid. Few `slabs` in its training part stay in a cache; many do not.
-struct Grid {
+struct Sizes {
   Index lat, lon, latent, slab, slabs;
 };
-CalibrationCase stnn(const Grid& s, std::string_view relation, std::string_view more = "",
+CalibrationCase stnn(const Sizes& s, std::string_view relation, std::string_view more = "",
                      std::string_view model = "") {
   constexpr Index horizons = 5, values_at_once = Index{1} << 22;
   const Index nodes = s.lat * s.lon;
@@ -34,9 +34,9 @@ constexpr const char *given_grid = "graph = \"grid8\"",
 
 // Widths are powers of two and others, which leave vectors partly empty.
 void add_sparse(std::vector<CalibrationCase>& cases) {
-  const Grid sizes[] = {{16, 30, 3, 5, 20}, {40, 64, 1, 8, 6},    {40, 64, 32, 2, 6},  {50, 80, 12, 3, 12},
-                        {50, 80, 3, 8, 8},  {100, 101, 5, 4, 10}, {160, 250, 2, 6, 5}, {130, 190, 1, 10, 5}};
-  for (const Grid& s : sizes) {
+  const Sizes sizes[] = {{16, 30, 3, 5, 20}, {40, 64, 1, 8, 6},    {40, 64, 32, 2, 6},  {50, 80, 12, 3, 12},
+                         {50, 80, 3, 8, 8},  {100, 101, 5, 4, 10}, {160, 250, 2, 6, 5}, {130, 190, 1, 10, 5}};
+  for (const Sizes& s : sizes) {
     cases.push_back(stnn(s, given_grid));
     cases.push_back(stnn(s, refined_grid));
   }
@@ -52,22 +52,22 @@ void add_sparse(std::vector<CalibrationCase>& cases) {
 }
 
 void add_dense(std::vector<CalibrationCase>& cases) {
-  for (const Grid& s : {Grid{10, 20, 8, 8, 4},
-                        {20, 30, 3, 5, 8},
-                        {25, 40, 1, 1, 20},
-                        {40, 60, 5, 3, 8},
-                        {40, 60, 1, 8, 6},
-                        {50, 70, 2, 2, 8},
-                        {60, 80, 4, 8, 3}})
+  for (const Sizes& s : {Sizes{10, 20, 8, 8, 4},
+                         {20, 30, 3, 5, 8},
+                         {25, 40, 1, 1, 20},
+                         {40, 60, 5, 3, 8},
+                         {40, 60, 1, 8, 6},
+                         {50, 70, 2, 2, 8},
+                         {60, 80, 4, 8, 3}})
     cases.push_back(stnn(s, dense_relation));
-  for (const Grid& s : {Grid{10, 20, 1, 8, 6}, {30, 30, 2, 5, 6}})
+  for (const Sizes& s : {Sizes{10, 20, 1, 8, 6}, {30, 30, 2, 5, 6}})
     cases.push_back(stnn(s, std::string(refined_grid) + "\nstorage = \"dense\""));
 }
 
 /// Batches of pairs on few steps, so that an epoch's two passes are short.
 void add_pairs(std::vector<CalibrationCase>& cases) {
   const char* pairs = "sampling = \"pairs\"";
-  for (const Grid& s : {Grid{16, 32, 1, 8, 2}, {40, 60, 4, 8, 1}}) {
+  for (const Sizes& s : {Sizes{16, 32, 1, 8, 2}, {40, 60, 4, 8, 1}}) {
     cases.push_back(stnn(s, given_grid, pairs));
     cases.push_back(stnn(s, refined_grid, pairs));
     cases.push_back(stnn(s, dense_relation, pairs));
