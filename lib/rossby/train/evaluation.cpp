@@ -33,7 +33,7 @@ struct Measure {
   std::string title;
   const std::vector<double>* values;
   double (HorizonScores::*mean)(Index) const;
-  int digits;
+  double largest;  // error of the scores that sets the digits; 0: two decimals
 };
 
 std::string label(std::span<const Lead> leads, Index horizon) {
@@ -46,6 +46,17 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
 
+/// Errors below this need more than four decimals.
+constexpr double small_error = 0.1;
+
+bool has_decimals(double largest) {
+  return !(largest > 0 && largest < small_error);
+}
+
+std::string measured(double value, double largest) {
+  return largest > 0 ? error_text(value, largest) : number(value, 2);
+}
+
 std::string table_of(const HorizonScores& scores, const Measure& measure, std::span<const Lead> leads,
                      std::span<const Index> report) {
   const Index model = scores.find(model_name);
@@ -54,14 +65,15 @@ std::string table_of(const HorizonScores& scores, const Measure& measure, std::s
   std::size_t labels = 8;
   for (const Index h : report) labels = std::max(labels, label(leads, h).size());
   std::string text = fmt::format("{}\n{:>{}}", measure.title, "horizon", labels);
-  const auto width = [&](std::size_t k) { return std::max<std::size_t>(scores.names[k].size(), 8); };
+  const std::size_t least = has_decimals(measure.largest) ? 8 : 10;
+  const auto width = [&](std::size_t k) { return std::max(scores.names[k].size(), least); };
   for (std::size_t k = 0; k < scores.names.size(); ++k)
     text += fmt::format("  {:>{}}", scores.names[k], width(k));
   text += skill ? "     skill\n" : "\n";
   const auto line = [&](const std::string& name, auto value) {
     text += fmt::format("{:>{}}", name, labels);
     for (std::size_t k = 0; k < scores.names.size(); ++k)
-      text += fmt::format("  {:>{}}", number(value(static_cast<Index>(k)), measure.digits), width(k));
+      text += fmt::format("  {:>{}}", measured(value(static_cast<Index>(k)), measure.largest), width(k));
     if (skill)
       if (const double ratio = value(model) / value(best); std::isfinite(ratio))
         text += fmt::format("  {:>+6.1f} %", 100 * (1 - ratio));
@@ -82,8 +94,9 @@ std::string bias_table(const HorizonScores& scores, const std::string& in, std::
   std::size_t labels = 8;
   for (const Index h : report) labels = std::max(labels, label(leads, h).size());
   const std::string bias = "bias" + in;
+  const double largest = largest_error(scores);
   const auto line = [&](const std::string& name, double b, double acc, double other) {
-    std::string text = fmt::format("{:>{}}  {:>{}}  {:>8}", name, labels, number(b, 4),
+    std::string text = fmt::format("{:>{}}  {:>{}}  {:>8}", name, labels, error_text(b, largest),
                                    std::max<std::size_t>(bias.size(), 8), number(acc, 4));
     if (best >= 0) text += fmt::format("  {:>{}}", number(other, 4), of.size());
     return text + "\n";
@@ -103,6 +116,18 @@ std::string bias_table(const HorizonScores& scores, const std::string& in, std::
 }
 
 }  // namespace
+
+double largest_error(const HorizonScores& scores) {
+  double largest = 0;
+  for (const double error : scores.rmse)
+    if (std::isfinite(error)) largest = std::max(largest, error);
+  return largest > 0 ? largest : 1;
+}
+
+std::string error_text(double value, double largest) {
+  if (!std::isfinite(value)) return "-";
+  return has_decimals(largest) ? fmt::format("{:.4f}", value) : fmt::format("{:#.4g}", value);
+}
 
 std::vector<Lead> horizon_leads(const TimeAxis& axis, std::span<const Index> origins, Index horizons) {
   std::vector<Lead> leads(static_cast<std::size_t>(horizons));
@@ -189,11 +214,12 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
     std::iota(all.begin(), all.end(), Index{1});
     report = all;
   }
+  const double largest = largest_error(scores);
   std::string text;
   for (const Measure& measure :
-       {Measure{"RMSE" + in, &scores.rmse, &HorizonScores::mean_rmse, 4},
-        Measure{"MAE" + in, &scores.mae, &HorizonScores::mean_mae, 4},
-        Measure{"MAPE (%)", &scores.mape_percent, &HorizonScores::mean_mape_percent, 2}})
+       {Measure{"RMSE" + in, &scores.rmse, &HorizonScores::mean_rmse, largest},
+        Measure{"MAE" + in, &scores.mae, &HorizonScores::mean_mae, largest},
+        Measure{"MAPE (%)", &scores.mape_percent, &HorizonScores::mean_mape_percent, 0}})
     if (!measure.values->empty())
       text += (text.empty() ? "" : "\n") + table_of(scores, measure, leads, report);
   if (!scores.bias.empty()) text += "\n" + bias_table(scores, in, leads, report);

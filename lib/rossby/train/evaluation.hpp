@@ -31,6 +31,13 @@ struct Lead {
 [[nodiscard]] std::vector<Index> reported_horizons(std::span<const std::string> wanted, const TimeAxis& axis,
                                                    Index horizons);
 
+/// Returns the largest finite RMSE of the scores; 1 if there is none.
+[[nodiscard]] double largest_error(const HorizonScores& scores);
+
+/// Returns an error as text: with four decimals, or with four digits if the largest error of its table is
+/// below 0.1, so that errors in large units are not rounded away. "-" if it is not finite.
+[[nodiscard]] std::string error_text(double value, double largest);
+
 /// Returns the content of evaluation.json: {"horizons": [{"step", "lead", "lead_seconds", "rmse": {name:
 /// value}, "mae": {…}, "mape_percent": {…}, "bias": {…}, "acc": {…}}, …], "mean": {"rmse": {…}, …}, "units":
 /// units}. If a model and a baseline were scored, it also has "skill": {"baseline": name, "rmse": value}.

@@ -12,6 +12,16 @@
 
 namespace rossby {
 
+double gradient_factor(const MaskedError& loss, double unit) {
+  constexpr double low = 1e-3, high = 1e9;
+  const double error = loss.kind == MaskedError::squared ? unit
+                       : loss.kind == MaskedError::huber ? std::min(unit, loss.at)
+                                                         : 1;
+  const double size = unit * error;
+  if (!(size > 0) || !std::isfinite(size) || (size >= low && size <= high)) return 1;
+  return std::exp2(-std::ilogb(size));
+}
+
 double truth_probability(double decay, Index step) {
   if (decay <= 0) return 0;
   return decay / (decay + std::exp(static_cast<double>(step) / decay));
@@ -184,7 +194,7 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
         masked_error(
             tape, options_.loss_of(q),
             options_.scaled_loss ? output : affine_rows(tape, output, reader_->scale(), reader_->shift()),
-            target, scale_, sum_);
+            target, scale_ * options_.gradient_factor, sum_);
       }
     }
 }

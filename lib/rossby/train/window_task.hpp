@@ -67,6 +67,7 @@ struct WindowTaskOptions {
   MaskedError loss = MaskedError::absolute;
   std::string loss_name = "mae";   // name in metrics
   bool scaled_loss = false;        // loss of scaled values; false: in original units
+  double gradient_factor = 1;      // gradients are those of the loss times this
   std::string validation = "mae";  // mae, rmse or loss: what validate() returns
   /// Quantiles that the model puts out at once, ascending, each trained on the pinball loss; empty for one
   /// output.
@@ -79,6 +80,11 @@ struct WindowTaskOptions {
     return {MaskedError::pinball, quantiles[static_cast<std::size_t>(level)]};
   }
 };
+
+/// Returns the factor of gradients if one unit of the model's output is `unit` units of the loss: 1 for
+/// ordinary units. In others, such as kg m-2 s-1 of rain, optimiser.epsilon and optimiser.decay would exceed
+/// the gradients, or their squares would exceed floats. A power of two: it changes no digit of a gradient.
+[[nodiscard]] double gradient_factor(const MaskedError& loss, double unit);
 
 /// Returns the probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse
 /// sigmoid decay (Bengio et al., NeurIPS 2015), as in the DCRNN code. Returns 0 if τ is 0.

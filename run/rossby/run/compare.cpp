@@ -190,8 +190,9 @@ std::string Comparison::text() const {
       std::vector<std::string> row{mean ? "mean" : lead(h)};
       for (Index k = 0; k < std::ssize(names); ++k) {
         const auto at = static_cast<std::size_t>(k * scores.horizons + h - 1);
-        row.push_back(fmt::format("{:.4f}", mean ? (of_rmse ? scores.mean_rmse(k) : scores.mean_mae(k))
-                                                 : (of_rmse ? scores.rmse : scores.mae)[at]));
+        row.push_back(error_text(mean ? (of_rmse ? scores.mean_rmse(k) : scores.mean_mae(k))
+                                      : (of_rmse ? scores.rmse : scores.mae)[at],
+                                 largest_error(scores)));
       }
       rows.push_back(std::move(row));
     }

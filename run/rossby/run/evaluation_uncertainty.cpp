@@ -84,8 +84,9 @@ std::string EvaluationReport::intervals_line() const {
   const IntervalScores mean = mean_of(intervals);
   return fmt::format(
       "intervals from {} forecasts of the validation part: the one of 50 % contains {:.1f} % of the "
-      "observations, that of 90 % {:.1f} %; CRPS {:.4f}\n",
-      residual_origins, 100 * mean.inside_50, 100 * mean.inside_90, mean.crps);
+      "observations, that of 90 % {:.1f} %; CRPS {}\n",
+      residual_origins, 100 * mean.inside_50, 100 * mean.inside_90,
+      error_text(mean.crps, largest_error(scores)));
 }
 
 nlohmann::ordered_json EvaluationReport::dressed_json() const {
@@ -114,8 +115,8 @@ std::string EvaluationReport::dressed_line() const {
   return fmt::format(
       "members dressed with these residuals: the interval of 50 % contains {:.1f} %, that of 90 % {:.1f} %; "
       "CRPS "
-      "{:.4f}; spread / RMSE {:.2f}\n",
-      100 * mean.inside_50, 100 * mean.inside_90, mean.crps, sum / count);
+      "{}; spread / RMSE {:.2f}\n",
+      100 * mean.inside_50, 100 * mean.inside_90, error_text(mean.crps, largest_error(scores)), sum / count);
 }
 
 namespace {
@@ -182,7 +183,8 @@ std::string EvaluationReport::quantiles_line() const {
     text += fmt::format(" the interval of {:.0f} % contains {:.1f} %,", 100 * (levels[high] - levels[low]),
                         100 * mean.inside(low, high));
   text.back() = text.back() == ',' ? ';' : ':';
-  return text + fmt::format(" CRPS {:.4f} from {} quantiles\n", mean.crps(levels), levels.size());
+  return text + fmt::format(" CRPS {} from {} quantiles\n",
+                            error_text(mean.crps(levels), largest_error(scores)), levels.size());
 }
 
 nlohmann::ordered_json EvaluationReport::spread_json() const {

@@ -226,6 +226,21 @@ void WindowRun<T>::fit(Purpose purpose) {
                  : Scaler::fit(
                        {rows, store_->features(), training, trained, grid_.groups() > 1 ? &groups : nullptr},
                        scaler_spec(config_->data), space);
+  if (config_->train.loss_units == "data")
+    gradient_factor_ = gradient_factor(loss_of(config_->train), unit());
+}
+
+/// Returns the mean over nodes and features of what one unit of scaled error is in original units.
+template <class T>
+double WindowRun<T>::unit() {
+  double sums[] = {0, 0};
+  for (Index row = 0; row < scaler_.rows(); ++row)
+    for (Index feature = 0; feature < scaler_.features(); ++feature) {
+      sums[0] += scaler_.error_factor(row, feature);
+      sums[1] += 1;
+    }
+  plane_reducer_.ordered_sum(sums);
+  return sums[0] / sums[1];
 }
 
 /// True if a validation window has an observed target.
@@ -272,6 +287,7 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task(Index view) {
   options.loss = loss_of(config_->train);
   options.loss_name = config_->train.loss;
   options.scaled_loss = config_->train.loss_units == "scaled";
+  options.gradient_factor = gradient_factor_;
   options.quantiles = quantiles();
   options.middle = middle();
   options.validation = config_->validation.metric;

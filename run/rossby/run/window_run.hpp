@@ -89,6 +89,7 @@ class WindowRun final : public ModelRun<T> {
     return config_->relation.discover == "low_rank" ? config_->relation.rank : 0;
   }
   void start_low_rank_at_eofs();
+  [[nodiscard]] double unit();
   [[nodiscard]] std::vector<Index> training_steps() const;
   void keep_data(Device& device);
 
@@ -106,6 +107,7 @@ class WindowRun final : public ModelRun<T> {
   std::vector<Index> windows_;                  // first steps of the training windows
   std::vector<std::vector<Index>> validation_;  // origins, of every group
   bool sees_validation_ = true;                 // some validation target is not missing
+  double gradient_factor_ = 1;
   bool reads_zero_ = false;  // missing inputs become 0 in original units, because no mean is known
   TimeFeatures times_;
   EmbeddingShape embeddings_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -299,6 +300,18 @@ TEST(Evaluation, TableNamesMeasuresAndUnits) {
   alone.names = {"model"};
   EXPECT_EQ(evaluation_table(alone, "").find("skill"), std::string::npos);
   EXPECT_FALSE(evaluation_json(alone, "").contains("skill"));
+}
+
+TEST(Evaluation, SmallErrorsKeepTheirDigits) {
+  HorizonScores scores = example();
+  EXPECT_DOUBLE_EQ(largest_error(scores), *std::max_element(scores.rmse.begin(), scores.rmse.end()));
+  for (auto* list : {&scores.rmse, &scores.mae, &scores.bias})
+    for (double& error : *list) error *= 1e-6;
+  const std::string table = evaluation_table(scores, "kg m-2 s-1");
+  EXPECT_EQ(table.substr(0, table.find("MAPE")).find("0.0000"), std::string::npos) << table;
+  EXPECT_EQ(error_text(1.23456e-6, 2e-6), "1.235e-06");
+  EXPECT_EQ(error_text(0.0123456, 0.3), "0.0123");
+  EXPECT_EQ(error_text(std::numeric_limits<double>::quiet_NaN(), 1e-6), "-");
 }
 
 TEST(Evaluation, LeadsAreTimes) {

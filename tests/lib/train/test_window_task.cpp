@@ -428,6 +428,22 @@ TEST(WindowTask, DrawsWhatItSaysOrWhatItIsTold) {
   for (Index step = 0; step < 3; ++step) EXPECT_EQ(fed(step), (std::vector<bool>{false, true, false}));
 }
 
+TEST(GradientFactor, BringsGradientsToOrdinarySize) {
+  const MaskedError mae = MaskedError::absolute, mse = MaskedError::squared, huber(MaskedError::huber, 2);
+  for (const double unit : {0.002, 1.0, 20.0, 1e5}) EXPECT_EQ(gradient_factor(mae, unit), 1);
+  for (const double unit : {0.05, 1.0, 20.0, 1e4}) EXPECT_EQ(gradient_factor(mse, unit), 1);
+  for (const double unit : {1e-15, 3e-6, 5e-4, 2e9, 1e15}) {
+    const double factor = gradient_factor(mae, unit);
+    EXPECT_EQ(std::exp2(std::round(std::log2(factor))), factor) << "a power of two";
+    EXPECT_TRUE(factor * unit >= 1 && factor * unit < 2);
+    EXPECT_EQ(gradient_factor({MaskedError::pinball, 0.1}, unit), factor);
+  }
+  EXPECT_EQ(gradient_factor(mse, 0x1p-20), 0x1p40);
+  EXPECT_EQ(gradient_factor(huber, 0x1p-20), 0x1p40);  // quadratic below 2
+  EXPECT_EQ(gradient_factor(huber, 0x1p40), 0x1p-41);  // linear above
+  EXPECT_EQ(gradient_factor(mae, 0), 1);
+}
+
 TEST(WindowTask, FeedsTruthAsOftenAsItsProbabilitySays) {
   const Data data;
   OneRankReducer reducer;
