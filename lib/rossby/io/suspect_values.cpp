@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "rossby/base/user_error.hpp"
+
 namespace rossby {
 
 void SuspectValues::look_at(float value) {
@@ -30,6 +32,16 @@ std::string SuspectValues::text() const {
                         k < marks.size() ? fmt::format("{:g}", marks[k]) : "1e15 or more in size");
   }
   return text;
+}
+
+void require_float_range(std::string_view of, std::string_view units, double variation) {
+  constexpr double least = 1e-15;
+  if (!(variation > 0) || variation >= least) return;
+  const std::string unit = units.empty() ? "" : fmt::format(" {}", units);
+  user_error(
+      "{} varies by {:.2g}{} only, which arithmetic in float32 cannot square. Multiply it by 1e{:.0f}, and "
+      "name that in its units (of xarray: ds[name] * 1e{:.0f})",
+      of, variation, unit, -std::floor(std::log10(variation)), -std::floor(std::log10(variation)));
 }
 
 }  // namespace rossby

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "rossby/base/index.hpp"
 
@@ -25,5 +26,9 @@ class SuspectValues {
   static constexpr float huge = 1e15F;
   std::array<double, marks.size() + 1> counts_{};
 };
+
+/// Throws UserError if variations of this size are too small to be squared in float32. `of` names the file
+/// and the variable.
+void require_float_range(std::string_view of, std::string_view units, double variation);
 
 }  // namespace rossby

@@ -14,6 +14,10 @@ namespace rossby {
 /// core type is then selected (see `wanted_blas_core`).
 void set_up_blas();
 
+/// Throws UserError if a limit of the address space (ulimit -v) leaves no room for OpenBLAS's buffers of
+/// `threads` threads. OpenBLAS would wait for them forever.
+void require_blas_memory(int threads);
+
 /// Returns the kernels that the BLAS runs, by its own name for them, or "unknown".
 [[nodiscard]] std::string blas_core();
 

@@ -5,25 +5,47 @@
 #include <fmt/format.h>
 
 #include "rossby/io/float_loss.hpp"
+#include "rossby/io/suspect_values.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 
 namespace rossby {
 namespace {
 
-std::string line_about(const Domain& domain, Index feature, double level, double spread, double spacing) {
+const SeriesVariable& variable_of(const Domain& domain, Index feature) {
   const SeriesVariable* variable = &domain.info.variables.front();
   Index first = 0;
   for (const SeriesVariable& v : domain.info.variables) {
     if (feature >= first) variable = &v;
     first += v.features;
   }
+  return *variable;
+}
+
+std::string line_about(const Domain& domain, Index feature, double level, double spread, double spacing) {
+  const SeriesVariable* variable = &variable_of(domain, feature);
   const std::string unit = variable->units.empty() ? "" : " " + variable->units;
   return fmt::format(
       "remark    {}: values of {:.3g}{} with a spread of {:.2g}{}: float32 keeps {:.2g} there, so each "
       "node's "
       "first value is subtracted in double, and added to forecasts; relative errors (MAPE) are not given\n",
       variable->name, level, unit, spread, unit, spacing);
+}
+
+/// Returns a line for each variable with values that do not fit into float32. Collective.
+std::string beyond_float(Reducer& reducer, const FloatLoss& loss, const Domain& domain) {
+  std::vector<double> beyond(loss.beyond);
+  reducer.sum(std::span<double>(beyond));
+  std::string lines;
+  for (std::size_t f = 0; f < beyond.size(); ++f) {
+    if (beyond[f] == 0) continue;
+    const std::string& name = variable_of(domain, static_cast<Index>(f)).name;
+    lines += fmt::format(
+        "warning   {}: values beyond 3.4e38 are read as missing. If they are data, write {} in a larger "
+        "unit\n",
+        name, name);
+  }
+  return lines;
 }
 
 }  // namespace
@@ -41,6 +63,7 @@ std::vector<double> find_centers(const Communicator& comm, const SeriesFile& fil
   std::vector<double> counts(loss.varying);
   counts.insert(counts.end(), loss.lost.begin(), loss.lost.end());
   MpiReducer reducer(comm);
+  remark += beyond_float(reducer, loss, domain);
   reducer.sum(std::span<double>(counts));
   if (std::none_of(counts.begin() + static_cast<std::ptrdiff_t>(m), counts.end(),
                    [](double x) { return x > 0; }))
@@ -56,7 +79,11 @@ std::vector<double> find_centers(const Communicator& comm, const SeriesFile& fil
   for (std::size_t f = 0; f < m; ++f) {
     double worst[] = {loss.level[f], loss.spread[f] > 0 ? -loss.spread[f] : -1e300, loss.spacing[f]};
     reducer.max(worst);
-    if (wanted[f]) remark += line_about(domain, static_cast<Index>(f), worst[0], -worst[1], worst[2]);
+    if (!wanted[f]) continue;
+    const SeriesVariable& variable = variable_of(domain, static_cast<Index>(f));
+    require_float_range(fmt::format("{}: variable {}", domain.info.path, variable.name), variable.units,
+                        -worst[1]);
+    remark += line_about(domain, static_cast<Index>(f), worst[0], -worst[1], worst[2]);
   }
   return centers;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
@@ -39,6 +40,7 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
       groups_reducer_(grid.time()),
       record_(std::move(record)) {
   exec_.threads = threads_per_rank(grid.world(), config);
+  agree(grid.world(), [&] { require_blas_memory(exec_.threads); });
   exec_.isa = isa_of<T>(common_isa(grid.world(), config, reducer_));
 }
 
@@ -112,18 +114,41 @@ void ModelRun<T>::complete_summaries(Reducer& reducer) {
     reducer.max(summary.extremes());
     reducer.sum(summary.suspects().counts());
   }
+  const auto& variables = domain_.info.variables;
+  for (std::size_t v = 0; v < variables.size(); ++v)
+    if (const ValueSummary& summary = summaries_[v]; summary.finite() > 0)
+      require_float_range(fmt::format("{}: variable {}", domain_.info.path, variables[v].name),
+                          variables[v].units, summary.high() - summary.low());
+}
+
+/// Models expect values of about 1. Returns a warning if data.spread = "none" leaves others.
+template <class T>
+std::string ModelRun<T>::unscaled() const {
+  constexpr double low = 0.01, high = 1e4;
+  if (config_->data.spread != "none" || anomalies_asked().transform.on()) return "";
+  std::string lines;
+  const auto& variables = domain_.info.variables;
+  for (std::size_t v = 0; v < std::min(variables.size(), summaries_.size()); ++v) {
+    const double range = summaries_[v].high() - summaries_[v].low(), scaled = range * config_->data.factor;
+    if (summaries_[v].suspects().any() || !(range > 0) || (scaled >= low && scaled <= high)) continue;
+    lines += fmt::format(
+        "warning   data.spread = \"none\" leaves {} as it is: it varies by {:.2g}, and models expect values "
+        "of about 1. Set data.spread = \"global\"\n",
+        variables[v].name, scaled);
+  }
+  return lines;
 }
 
 template <class T>
 std::string ModelRun<T>::suspects() const {
-  std::string lines;
+  std::string lines = unscaled();
   const std::size_t targets = domain_.info.variables.size();
   for (std::size_t v = 0; v < summaries_.size(); ++v)
     if (const SuspectValues& suspects = summaries_[v].suspects(); suspects.any())
       lines += fmt::format(
           "warning   {} in the training part: if that marks missing values, {}\n", suspects.text(),
           v < targets
-              ? "set data.null_value"
+              ? "set data.null_value; if not, write the variable in another unit, in which it is about 1"
               : fmt::format("name it as _FillValue of {}", domain_.inputs.variables[v - targets].name));
   return lines;
 }
@@ -295,7 +320,8 @@ void ModelRun<T>::require_observed(double observed) const {
 }
 
 template <class T>
-void ModelRun<T>::require_validation(bool observed) const {
+void ModelRun<T>::require_validation(bool observed) {
+  validation_seen_ = observed;
   const StepRange& part = domain_.split.validation;
   if (observed || part.empty() || !watches_validation(*config_)) return;
   user_error(

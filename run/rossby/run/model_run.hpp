@@ -66,6 +66,8 @@ class ModelRun {
   [[nodiscard]] const Domain& domain() const { return domain_; }
   /// Reducer over all ranks.
   [[nodiscard]] Reducer& reducer() { return reducer_; }
+  /// False if no target of the validation part is observed.
+  [[nodiscard]] bool validation_seen() const { return validation_seen_; }
   /// Reducer of a training's steps, whose gradients may lie on devices.
   [[nodiscard]] Reducer& step_reducer() {
     if (world_sums_) return world_sums_->reducer();
@@ -207,14 +209,16 @@ class ModelRun {
   void complete_summaries(Reducer& reducer);
   /// Returns a line if values of the training part look like markers of missing values.
   [[nodiscard]] std::string suspects() const;
+  [[nodiscard]] std::string unscaled() const;
   /// Throws if the training part has no observed value.
   void require_observed(double observed) const;
   /// Throws if the training watches a validation part without an `observed` target.
-  void require_validation(bool observed) const;
+  void require_validation(bool observed);
 
   ProcessGrid grid_;
   const Config* config_;
   Domain domain_;
+  bool validation_seen_ = true;
   MpiReducer reducer_;         // over all ranks
   MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
   Exec exec_;

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/isa.hpp"
 
 // Functions of OpenBLAS; other libraries lack them. The last two choose kernels for a processor again, as at
@@ -32,6 +36,21 @@ void set_up_blas() {
   gotoblas_dynamic_quit();
   gotoblas_dynamic_init();
   ::unsetenv(variable);
+}
+
+void require_blas_memory(int threads) {
+  rlimit limit{};
+  if (!openblas_set_num_threads || ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return;
+  constexpr std::size_t buffer = 129UL << 20;
+  const std::size_t bytes = static_cast<std::size_t>(threads) * buffer;
+  void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    user_error(
+        "the limit of the address space (ulimit -v) is {} MiB, and OpenBLAS needs {} MiB of it for {} "
+        "thread{}. Raise the limit (ulimit -v unlimited), or use fewer threads (OMP_NUM_THREADS)",
+        limit.rlim_cur >> 20, bytes >> 20, threads, threads == 1 ? "" : "s");
+  ::munmap(room, bytes);
 }
 
 std::string blas_core() {
