@@ -68,7 +68,14 @@ std::string clean_text(std::string_view text) {
       return false;
     return true;
   };
-  while (std::any_of(std::begin(blanks), std::end(blanks), trim)) {
+  const auto unquote = [&] {
+    const bool quoted = rest.size() > 2 && rest.front() == rest.back() &&
+                        (rest.front() == '"' || rest.front() == '\'') &&
+                        rest.find(rest.front(), 1) == rest.size() - 1;
+    if (quoted) rest = rest.substr(1, rest.size() - 2);
+    return quoted;
+  };
+  while (std::any_of(std::begin(blanks), std::end(blanks), trim) || unquote()) {
   }
   return std::string(rest);
 }

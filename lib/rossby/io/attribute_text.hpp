@@ -10,7 +10,8 @@ namespace rossby {
 /// The text as UTF-8: itself if it is valid UTF-8, otherwise its bytes read as Latin-1 (ISO 8859-1).
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
-/// Strips a file's padding: ends the text at the first NUL, trims white space, and returns UTF-8.
+/// Strips a file's padding: ends the text at the first NUL, trims white space and quotes around all of it,
+/// and returns UTF-8.
 [[nodiscard]] std::string clean_text(std::string_view text);
 
 /// Converts ASCII characters to lower case.

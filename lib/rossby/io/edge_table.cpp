@@ -97,6 +97,19 @@ std::string NodeNames::what() const {
   return fmt::format("not a node number from 0 to {} (--ids names a variable with node names)", nodes_ - 1);
 }
 
+namespace {
+
+/// True if an accent is a character of its own (U+0300 to U+036F), as file systems of macOS write them.
+bool accents_apart(std::string_view text) {
+  for (std::size_t at = 0; at + 1 < text.size(); ++at) {
+    const auto next = static_cast<unsigned char>(text[at + 1]);
+    if (text[at] == '\xCC' || (text[at] == '\xCD' && next < 0xB0)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 EdgeTable read_edge_table(const std::string& path, const NodeNames& names, const EdgeTableOptions& options) {
   return parse_edge_table(utf8_text(read_text(path, largest_table)), path, names, options);
 }
@@ -123,8 +136,11 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
     }
     if (edge.source < 0 || edge.destination < 0) {
       if (!options.skip_unknown)
-        user_error("{}:{}: \"{}\" is {}. To leave such lines out, give --skip-unknown", path, line,
-                   fields[edge.source < 0 ? 0 : 1], names.what());
+        user_error("{}:{}: \"{}\" is {}. {}To leave such lines out, give --skip-unknown", path, line,
+                   fields[edge.source < 0 ? 0 : 1], names.what(),
+                   accents_apart(fields[edge.source < 0 ? 0 : 1])
+                       ? "It has accents as characters of their own; uconv -x nfc FILE > NEW composes them. "
+                       : "");
       ++table.skipped;
       return;
     }

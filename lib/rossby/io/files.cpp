@@ -44,6 +44,13 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
+/// True if the text begins as UTF-16 does, as spreadsheets export it: by its mark, or by ASCII in two bytes.
+bool is_utf16(std::string_view text) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) return true;
+  const auto zero = [&](std::size_t at) { return text[at] == '\0' && text[at ^ 1U] != '\0'; };
+  return text.size() >= 4 && ((zero(0) && zero(2)) || (zero(1) && zero(3)));
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path, std::size_t most) {
@@ -55,6 +62,10 @@ std::string read_text(const std::string& path, std::size_t most) {
     const ssize_t count = ::read(file.get(), part, sizeof part);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+    if (count == 0 && is_utf16(text))
+      user_error(
+          "{}: this text is UTF-16, and UTF-8 is read. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+          path);
     if (count == 0) return text;
     text.append(part, static_cast<std::size_t>(count));
     if (text.size() > most)

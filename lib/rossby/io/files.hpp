@@ -8,7 +8,7 @@
 
 namespace rossby {
 
-/// Reads a whole file of at most `most` bytes. Throws UserError with path and cause.
+/// Reads a whole file of at most `most` bytes. Throws UserError with path and cause, also for UTF-16.
 [[nodiscard]] std::string read_text(const std::string& path, std::size_t most = std::size_t{1} << 28);
 
 /// Replaces `path` by `text` atomically: writes a temporary file beside it, syncs it, renames it, and syncs

@@ -233,7 +233,8 @@ struct KeyValuesBuilder {
       std::replace_if(
           where.begin(), where.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
       // Settings are written as TOML into the run directory, which allows only UTF-8.
-      if (!detail::is_utf8(setting)) user_error("{}: not valid UTF-8", where);
+      if (!detail::is_utf8(setting))
+        user_error("{}: not valid UTF-8. Give text in UTF-8; rename a file whose name is not", where);
       const auto equals = setting.find('=');
       if (equals == std::string::npos) user_error("{}: the value is missing. Write --set key=value", where);
       const KeySpec& key =

@@ -127,7 +127,8 @@ toml::table parse(std::string_view toml, const std::string& origin) {
     std::string what(error.description());
     for (char& c : what)
       if (c == '\n') c = ' ';
-    user_error("{}:{}: not valid TOML: {}", origin, error.source().begin.line, what);
+    user_error("{}:{}: not valid TOML: {}{}", origin, error.source().begin.line, what,
+               is_utf8(toml) ? "" : ". Convert the file: iconv -f LATIN1 -t UTF-8 FILE > NEW");
   }
 }
 

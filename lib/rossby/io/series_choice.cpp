@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/auxiliary_variables.hpp"
 #include "rossby/io/series_layout.hpp"
 
@@ -76,6 +77,24 @@ std::string ragged_text(const ArrayFile& file) {
       samples, counts != nullptr ? counts->name : index->name, stamp, node, name, name);
 }
 
+/// The remedy if dates lie in variables year, month, … of their own.
+std::string split_dates_text(const ArrayFile& file) {
+  const NetcdfVariable *year = nullptr, *month = nullptr;
+  for (const NetcdfVariable& variable : file.variables()) {
+    if (variable.dimensions.size() != 1) continue;
+    const std::string name = lower_case(variable.name);
+    if (name == "year") year = &variable;
+    if (name == "month") month = &variable;
+  }
+  if (!year || !month || year->dimensions[0].name != month->dimensions[0].name) return "";
+  const std::string& along = year->dimensions[0].name;
+  return fmt::format(
+      "; its dates lie in {}, {} and others: join them with pandas and xarray: "
+      "ds[\"{}\"] = pd.to_datetime({{\"year\": ds.{}, \"month\": ds.{}, \"day\": …}}); "
+      "ds.rename({{\"{}\": \"time\"}})",
+      year->name, month->name, along, year->name, month->name, along);
+}
+
 /// The reason for "no variable fits", and what to do.
 std::string why_nothing_fits(const ArrayFile& file) {
   if (std::string ragged = ragged_text(file); !ragged.empty()) return ragged;
@@ -113,6 +132,7 @@ std::string why_nothing_fits(const ArrayFile& file) {
   if (const auto groups = file.groups(); !groups.empty())
     hint += fmt::format("; what lies in its groups ({}) is not read: copy one to a file of its own",
                         fmt::join(groups, ", "));
+  hint += split_dates_text(file);
   if (!file.unreadable().empty()) hint += "; " + file.unreadable().front();
   return hint;
 }

@@ -249,8 +249,8 @@ void end_out_of_memory(const Communicator& comm) {
 
 std::string launcher_mismatch(int ranks) {
   if (ranks != 1) return "";
-  for (const char* name :
-       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE",
+                           "JSM_NAMESPACE_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}) {
     const char* value = std::getenv(name);
     if (value == nullptr) continue;
     const std::string_view text(value);

@@ -160,8 +160,8 @@ decltype(auto) as_run(const Communicator& comm, const F& f) {
   return in_exchanges(run, [&]() -> decltype(auto) { return f(run); });
 }
 
-/// For a job of one rank: the variable of a launcher (Slurm, Open MPI, MPICH) that announces more ranks, and
-/// what that means. Empty if there is none.
+/// For a job of one rank: the variable of a launcher (Slurm, Open MPI, MPICH, MVAPICH, Flux, jsrun) that
+/// announces more ranks, and what that means. Empty if there is none.
 [[nodiscard]] std::string launcher_mismatch(int ranks);
 
 /// Prefix of a command line that starts this many ranks with the launcher of this rank: "mpirun -n 2 " or

@@ -226,7 +226,7 @@ std::string EvaluationReport::slices_table() const {
   for (const Slice& slice : names) width = std::max(width, slice.name.size());
   const std::string base = other >= 0 ? scores.names[static_cast<std::size_t>(other)] : "-";
   const std::size_t of_base = std::max<std::size_t>(8, base.size());
-  const auto number = [](double x) { return std::isfinite(x) ? fmt::format("{:.4f}", x) : std::string("-"); };
+  const auto number = [&](double x) { return error_text(x, largest_error(scores)); };
   std::string text = fmt::format(
       "\nRMSE by {}, means over the horizons\n{:>{}}  {:>8}  {:>{}}     skill      bias       ACC\n",
       slices.time_kind.empty() ? "region"
@@ -241,7 +241,7 @@ std::string EvaluationReport::slices_table() const {
     text +=
         fmt::format("{:>{}}  {:>8}  {:>{}}  {:>8}  {:>8}  {:>8}\n", names[s].name, width, number(rmse),
                     number(reference), of_base, std::isfinite(skill) ? fmt::format("{:+.1f} %", skill) : "-",
-                    number(of.mean_bias(0)), number(of.mean_acc(0)));
+                    number(of.mean_bias(0)), error_text(of.mean_acc(0), 1));
   }
   return text;
 }
@@ -253,6 +253,10 @@ void EvaluationReport::print(std::span<const Index> report, const std::string& p
   fmt::print("{} origins from {} to {}{}\n{}", test.origins.size(), time.text(test.origins.front()),
              time.text(test.origins.back()), weights.empty() ? "" : fmt::format(", weighted by {}", weights),
              tables_of(domain, parts, of_parts, scores, leads, report));
+  if (scores.scored_horizons(0) == 0)
+    fmt::print(
+        "warning: no target of these forecasts is observed, so that nothing is scored. "
+        "Move the test part with split.test, or leave out steps without values with data.last_step\n");
   if (!climatology.empty()) fmt::print("ACC: of anomalies from {}\n", climatology);
   fmt::print("{}{}{}", relative, spread_line() + intervals_line() + dressed_line() + quantiles_line(),
              slices_table());

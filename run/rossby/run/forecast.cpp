@@ -31,6 +31,10 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
   const bool named = !options.origin.empty();
   const Index asked = agree(comm, [&] { return named ? time.step_of(options.origin) : time.size() - 1; });
   const Index observed = last_observed_step(comm, config, domain, asked);
+  if (const Index padded = repeated_steps(comm, config, domain, observed);
+      padded > 0 && options.prints && comm.rank() == 0)
+    fmt::print("warning: the {}; name an earlier --origin if they are no observations\n",
+               repetition_text(time, observed, padded));
   if (observed == asked || observed < 0) return asked;
   const Index empty = asked - observed;
   const std::string which = empty == 1 ? fmt::format("step {} has", time.text(asked))

@@ -137,7 +137,8 @@ class Started {
     run_->save(state_file_of(options_.run), metadata);
     const double peak = worst_peak_resident(run_->reducer());
     if (options_.prints)
-      report_end(comm_, config_, training, result, keeps_best(config_, run_->domain()), peak, options_.run);
+      report_end(comm_, config_, training, result, keeps_best(config_, run_->domain()),
+                 run_->validation_seen(), peak, options_.run);
     if (plan_ && !options_.write_state) compare(training);
     return {result, "", false, training.saved(), training.all_steps()};
   }

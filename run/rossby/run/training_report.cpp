@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/observed_steps.hpp"
 #include "rossby/run/console.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/run_files.hpp"
@@ -61,8 +63,10 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   sums[3] /= copies;
   reducer.sum(sums);
   const std::string threads = different_numbers(comm, run.exec().threads);
-  if (comm.rank() != 0) return;
   const Domain& domain = run.domain();
+  const Index end = last_observed_step(comm, config, domain, domain.info.steps - 1),
+              padded = repeated_steps(comm, config, domain, end);
+  if (comm.rank() != 0) return;
   fmt::print("data      {}: {} nodes, {} steps, {} feature{}\n", domain.info.path, domain.nodes(),
              domain.info.steps, domain.info.features, domain.info.features == 1 ? "" : "s");
   fmt::print("{}", time_lines(domain.info));
@@ -90,6 +94,12 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
         "warning   ranks have different numbers of threads, and reports assume {} on each: {}. Set the same "
         "OMP_NUM_THREADS or parallel.threads on all ranks\n",
         run.exec().threads, threads);
+  if (const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+      cores > 0 && run.exec().threads > 2 * cores)
+    fmt::print(
+        "warning   {} threads a rank wait for each other on {} core{}. Set OMP_NUM_THREADS or "
+        "parallel.threads\n",
+        run.exec().threads, cores, cores == 1 ? "" : "s");
   const std::string& graph = config.relation.graph;
   if (sums[2] == 0 && graph != "none" && !goes_without_graph(config) && config.relation.storage != "dense" &&
       (run.relations() == 0 || config.relation.mode == "given"))
@@ -107,6 +117,9 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   if (const std::vector<std::string> idle = config.idle(); !idle.empty())
     fmt::print("warning   not read by model.name = \"{}\": {}\n", config.model.name, fmt::join(idle, ", "));
+  if (padded > 0)
+    fmt::print("warning   the {}; leave them out with data.last_step = {} if they are no observations\n",
+               repetition_text(domain.info.time, end, padded), config.data.first_step + end - padded + 2);
   fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), evaluation);
   std::fflush(stdout);
 }
@@ -146,7 +159,8 @@ void report_resumption(const Communicator& comm, const Config& config, const Che
 
 template <class T>
 void report_end(const Communicator& comm, const Config& config, const Training<T>& training,
-                const TrainingResult& result, bool kept_best, double peak, const std::string& run) {
+                const TrainingResult& result, bool kept_best, bool validation_seen, double peak,
+                const std::string& run) {
   if (comm.rank() != 0) return;
   fmt::print("done      {}: {} epochs, {} steps in {}, at most {} a rank\n", to_string(result.reason),
              result.epochs, result.steps, seconds_text(result.seconds), bytes_text(peak));
@@ -162,10 +176,11 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
         result.best_epoch + 1,
         kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
   else if (result.epochs > 0 && kept_best)
-    fmt::print(
-        "warning   {} was not finite after any epoch. The state of the last epoch is kept. Try a smaller "
-        "optimiser.lr\n",
-        config.schedule.metric);
+    fmt::print("warning   {} was not finite after any epoch. The state of the last epoch is kept. {}\n",
+               config.schedule.metric,
+               validation_seen
+                   ? "Try a smaller optimiser.lr"
+                   : "No target of the validation part is observed: move it with split.validation");
   fmt::print("state     {}\n", state_file_of(run));
 }
 
@@ -174,7 +189,7 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
   template void report_resumption(const Communicator&, const Config&, const Checkpoint&,                  \
                                   const Training<T>&);                                                    \
   template void report_end(const Communicator&, const Config&, const Training<T>&, const TrainingResult&, \
-                           bool, double, const std::string&);
+                           bool, bool, double, const std::string&);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 #undef ROSSBY_INSTANTIATE

@@ -20,9 +20,11 @@ template <class T>
 void report_resumption(const Communicator& comm, const Config& config, const Checkpoint& checkpoint,
                        const Training<T>& training);
 
-/// Reports how a training ended. `peak`: most memory of a rank, in bytes.
+/// Reports how a training ended. `peak`: most memory of a rank, in bytes. `validation_seen`: false if no
+/// target of the validation part is observed.
 template <class T>
 void report_end(const Communicator& comm, const Config& config, const Training<T>& training,
-                const TrainingResult& result, bool kept_best, double peak, const std::string& run);
+                const TrainingResult& result, bool kept_best, bool validation_seen, double peak,
+                const std::string& run);
 
 }  // namespace rossby
