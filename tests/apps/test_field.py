@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import time
+import unicodedata
 
 import support
 
@@ -206,6 +207,46 @@ class Field(support.ProgramTest):
             self.assertNotEqual(float(value), round(float(value) * 4) / 4, "more than float32 keeps")
         self.succeed(2, "evaluate", "offset", "-o", "two.json")
 
+    def test_errors_of_any_unit_train_and_print_alike(self):
+        """Gradients in units such as kg m-2 s-1 are as large as optimiser.epsilon and optimiser.decay."""
+        rows = waves(120, 4)
+        for name, scale in (("large", 1.0), ("little", 2.0**-24), ("giant", 2.0**40)):
+            self.netcdf(name + ".nc", series([[scale * (x + 20) for x in row] for row in rows], kind="double",
+                                             attributes='v:units = "kg m-2 s-1" ;'))
+        for loss in ("mae", "mse", "huber"):
+            found = {}
+            for name, scale in (("large", 1.0), ("little", 2.0**-24), ("giant", 2.0**40)):
+                if loss == "huber" and name == "giant":
+                    continue  # delta is 1 in the units of the data
+                self.train(name + loss, name + ".nc", "data.spread=node", "train.epochs=10", "optimiser.lr=0.02",
+                           f"train.loss={loss}", *(["train.huber_delta=6e-8"] if name == "little" else []))
+                found[name] = self.rmse(name + loss)[0] / scale
+                self.assertAlmostEqual(found[name], found["large"], delta=0.01 * found["large"], msg=f"{loss} {name}")
+        out = self.succeed(2, "evaluate", "littlemae").out
+        self.assertNotIn("0.0000 ", out.split("Bias and")[0])
+        self.assertRegex(out, r"\n +mean +\d\.\d+e-0[678] ")
+        self.assertRegex(out, r"CRPS \d\.\d+e-0[678]\n")
+        out = self.succeed(1, "report", "compare", "littlemae", "persistence").out
+        self.assertRegex(out, r"\nmean +\d\.\d+e-0[678] ")
+
+    def test_values_that_float32_cannot_hold(self):
+        rows = waves(60, 3)
+        for name, scale, kind in (("subnormal", 1e-42, "double"), ("strain", 1e-21, "double"), ("strain32", 1e-21, "float"),
+                                  ("luminosity", 1e44, "double"), ("flux", 1e-7, "double")):
+            self.netcdf(name + ".nc", series([[scale * (abs(x) + 2) for x in row] for row in rows], kind=kind))
+        for name, unit in (("subnormal", r"1e4[23]"), ("strain", r"1e2[12]"), ("strain32", r"1e2[12]")):
+            for model in ("gru", "stnn"):
+                self.refuse(2, ["train", "t.toml", "--run", "none", "--set", f"data.file={name}.nc", "--set",
+                                f"model.name={model}"], rf"{name}\.nc: variable v varies by .* only.*Multiply it by {unit}")
+        self.refuse(2, ["train", "t.toml", "--run", "none", "--set", "data.file=luminosity.nc"],
+                    r"luminosity\.nc: all values are beyond 3\.4e38, .*larger unit")
+        self.netcdf("some.nc", series([[1e44] + row[1:] if t % 9 == 2 else row for t, row in enumerate(rows)], kind="double"))
+        self.assertIn("warning   v: values beyond 3.4e38 are read as missing", self.train("some", "some.nc"))
+        told = 'warning   data.spread = "none" leaves v as it is'
+        self.assertIn(told, self.train("flux", "flux.nc"))
+        self.assertNotIn(told, self.train("flux2", "flux.nc", "data.spread=node"))
+        self.assertNotIn(told, self.train("usual", "small.nc"))
+
     def test_21_resolution(self):
         shutil.copy(self.field("21_resolution/gru.toml"), self.path("gru.toml"))
         self.train("gnss", self.field("21_resolution/gnss.nc"), "train.epochs=1", config="gru.toml")
@@ -236,6 +277,31 @@ class Field(support.ProgramTest):
         self.train("whole", "small.nc")
         self.assertNotIn("no value", self.succeed(1, "forecast", "whole", "--steps", "1").out)
 
+    def test_files_that_are_padded_with_values(self):
+        """Steps that repeat the one before them at every node are no observations."""
+        rows = waves(60, 4)
+        rain = [[x if t % 10 < 3 and t < 56 else 0.0 for x in row] for t, row in enumerate(rows)]
+        for name, values in (("frozen", rows[:50] + [rows[49]] * 10), ("zeros", rows[:50] + [[0.0] * 4] * 10), ("rain", rain)):
+            self.netcdf(name + ".nc", series(values))
+        for name, count, last in (("frozen", 10, 50), ("zeros", 9, 51)):
+            said = f"{count} steps up to 2000-02-29 repeat the values of the step before them at every node"
+            out = self.train(name, name + ".nc", ranks=2)
+            self.assertIn(f"warning   the {said}; leave them out with data.last_step = {last} ", out)
+            self.assertIn(f"warning: the {said}", self.succeed(2, "forecast", name, "--steps", "2").out)
+            self.assertNotIn("repeat", self.succeed(1, "forecast", name, "--steps", "2", "--origin", "2000-02-15").out)
+        self.assertNotIn("repeat", self.train("rain", "rain.nc"))
+        self.assertNotIn("repeat", self.succeed(1, "forecast", "rain", "--steps", "2").out)
+
+    def test_parts_without_values(self):
+        rows = waves(30, 4) + [[None] * 4 for _ in range(30)]
+        self.netcdf("half.nc", series(rows, attributes="v:_FillValue = -999.f ;"))
+        for model in ("gru", "stnn"):
+            out = self.train("half" + model, "half.nc", f"model.name={model}")
+            self.assertIn("No target of the validation part is observed: move it with split.validation", out)
+            self.assertNotIn("optimiser.lr", out)
+            self.assertIn("warning: no target of these forecasts is observed, so that nothing is scored",
+                          self.succeed(1, "evaluate", "half" + model).out)
+
     def test_bytes_that_are_no_utf8(self):
         cdl = series(waves(60, 4), attributes='v:units = "DEGC" ; v:long_name = "Temperatur K\\366ln" ;')
         self.write("latin.cdl", cdl)
@@ -252,6 +318,28 @@ class Field(support.ProgramTest):
         self.succeed(1, "forecast", "latin", "--steps", "2")
         with open(self.path("latin/forecast.nc"), "rb") as file:
             self.assertIn("\u00b0C".encode(), file.read())
+
+    def test_text_in_other_encodings(self):
+        names = ["Z\u00fcrich", "Gen\u00e8ve", "Bern"]
+        cdl = series(waves(20, 3), head="len = 12 ;", more="  char name(node, len) ;")
+        self.netcdf("towns.nc", cdl.replace("data:\n", "data:\n  name = " + ", ".join(f'"{n}"' for n in names) + " ;\n"))
+        table = "from,to,weight\n" + "".join(f"{a},{b},1\n" for a, b in zip(names, names[1:]))
+
+        def graph(coding):
+            with open(self.path(coding + ".csv"), "wb") as file:
+                file.write(unicodedata.normalize("NFD", table).encode() if coding == "apart" else table.encode(coding))
+            return ["data", "graph", "towns.nc", "--from", "edges", "--table", coding + ".csv", "--ids", "name", "-o", "g.nc"]
+
+        for coding in ("utf-8", "utf-8-sig", "latin-1"):
+            self.assertIn("3 nodes, 2 edges", self.succeed(1, *graph(coding)).out)
+        for coding in ("utf-16", "utf-16-le", "utf-16-be"):
+            self.refuse(1, graph(coding), rf"{coding}\.csv: this text is UTF-16.*iconv -f UTF-16 -t UTF-8")
+        self.refuse(1, graph("apart"), r"apart\.csv:2: .*accents as characters of their own; uconv -x nfc")
+        for coding, said in (("latin-1", r"latin-1\.toml:1: not valid TOML.*iconv -f LATIN1 -t UTF-8"),
+                             ("utf-16", r"utf-16\.toml: this text is UTF-16.*iconv -f UTF-16 -t UTF-8")):
+            with open(self.path(coding + ".toml"), "wb") as file:
+                file.write(("# Gr\u00fc\u00dfe\n" + TOML).encode(coding))
+            self.refuse(1, ["train", coding + ".toml", "--run", "none", "--set", "data.file=small.nc"], said)
 
     # Nodes
 
@@ -323,10 +411,29 @@ class Field(support.ProgramTest):
         self.assertIn("paused    the time of train.stop_after is over\n", result.out)
 
     def test_one_rank_of_several_that_a_launcher_meant(self):
-        for name in ("SLURM_NTASKS", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"):
+        for name in ("SLURM_NTASKS", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE"):
             out = self.left("tasks_" + name, **{name: "4"}).out
             self.assertRegex(out, rf"warning   this is one MPI rank, but {name} = 4: .*Open MPI")
         self.assertNotIn("one MPI rank", self.left("tasks_1", SLURM_NTASKS="1").out)
+
+    def test_more_threads_than_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        out = self.left("threads", OMP_NUM_THREADS=str(3 * cores)).out
+        self.assertRegex(out, rf"warning   {3 * cores} threads a rank wait for each other on {cores} core.*OMP_NUM_THREADS")
+        self.assertNotIn("wait for each other", self.left("thread", OMP_NUM_THREADS="1").out)
+
+    def test_limits_of_the_address_space(self):
+        """OpenBLAS would wait forever for memory."""
+        if b"libasan" in subprocess.run(["ldd", support.rossby], capture_output=True, check=False).stdout:
+            self.skipTest("a sanitizer takes more")
+        said = None
+        for mib in range(300, 801, 50):
+            result = subprocess.run(["sh", "-c", f'ulimit -v {mib * 1024}; exec "$@"', "sh", support.rossby, "train", "t.toml",
+                                     "--run", f"limit{mib}", "--set", "data.file=small.nc"], cwd=self.folder, timeout=60,
+                                    env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, check=False)
+            said = said or re.search(r"rossby: .*ulimit -v\) is \d+ MiB, and OpenBLAS needs 129 MiB", result.stderr)
+        self.assertIsNotNone(said)
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     # Locks
 

@@ -1085,6 +1085,17 @@ TEST_F(FieldCases, BlanksThatOtherAlphabetsHave) {
   EXPECT_EQ(clean_text("\u00a0degrees_north \u3000"), "degrees_north");
   EXPECT_EQ(clean_text("\ufeffK"), "K");
   EXPECT_EQ(clean_text("a\x1b[31mb"), "a [31mb");
+  EXPECT_EQ(clean_text("' K '"), "K");
+  EXPECT_EQ(clean_text("\"days since 2000-01-01\"\n"), "days since 2000-01-01");
+  EXPECT_EQ(clean_text("''"), "''");  // seconds of arc
+  EXPECT_EQ(clean_text("'a' or 'b'"), "'a' or 'b'");
+}
+
+TEST_F(FieldCases, DatesInColumnsAreRefusedWithTheRemedy) {
+  const std::string columns = "dim obs 4\ndim node 3\nvar x float obs node\nramp x 0 1 12\n";
+  EXPECT_HAS(refusal(columns + "var Year int obs\nramp Year 2000 1 4\nvar Month int obs\nramp Month 1 0 4\n"),
+             "its dates lie in Year, Month and others: join them");
+  EXPECT_EQ(refusal(columns).find("its dates"), std::string::npos);
 }
 
 TEST_F(FieldCases, MoreStampsThatAreRounded) {
