@@ -210,17 +210,16 @@ class Field(support.ProgramTest):
     def test_errors_of_any_unit_train_and_print_alike(self):
         """Gradients in units such as kg m-2 s-1 are as large as optimiser.epsilon and optimiser.decay."""
         rows = waves(120, 4)
-        for name, scale in (("large", 1.0), ("little", 2.0**-24), ("giant", 2.0**40)):
+        scales = {"large": 1.0, "little": 2.0**-24, "giant": 2.0**40}
+        for name, scale in scales.items():
             self.netcdf(name + ".nc", series([[scale * (x + 20) for x in row] for row in rows], kind="double",
                                              attributes='v:units = "kg m-2 s-1" ;'))
-        for loss in ("mae", "mse", "huber"):
+        for loss, others in (("mae", ("little",)), ("mse", ("little", "giant"))):
             found = {}
-            for name, scale in (("large", 1.0), ("little", 2.0**-24), ("giant", 2.0**40)):
-                if loss == "huber" and name == "giant":
-                    continue  # delta is 1 in the units of the data
+            for name in ("large", *others):
                 self.train(name + loss, name + ".nc", "data.spread=node", "train.epochs=10", "optimiser.lr=0.02",
-                           f"train.loss={loss}", *(["train.huber_delta=6e-8"] if name == "little" else []))
-                found[name] = self.rmse(name + loss)[0] / scale
+                           f"train.loss={loss}")
+                found[name] = self.rmse(name + loss)[0] / scales[name]
                 self.assertAlmostEqual(found[name], found["large"], delta=0.01 * found["large"], msg=f"{loss} {name}")
         out = self.succeed(2, "evaluate", "littlemae").out
         self.assertNotIn("0.0000 ", out.split("Bias and")[0])
@@ -234,14 +233,12 @@ class Field(support.ProgramTest):
         for name, scale, kind in (("subnormal", 1e-42, "double"), ("strain", 1e-21, "double"), ("strain32", 1e-21, "float"),
                                   ("luminosity", 1e44, "double"), ("flux", 1e-7, "double")):
             self.netcdf(name + ".nc", series([[scale * (abs(x) + 2) for x in row] for row in rows], kind=kind))
-        for name, unit in (("subnormal", r"1e4[23]"), ("strain", r"1e2[12]"), ("strain32", r"1e2[12]")):
-            for model in ("gru", "stnn"):
-                self.refuse(2, ["train", "t.toml", "--run", "none", "--set", f"data.file={name}.nc", "--set",
-                                f"model.name={model}"], rf"{name}\.nc: variable v varies by .* only.*Multiply it by {unit}")
+        for name, model, unit in (("subnormal", "gru", r"1e4[23]"), ("strain", "stnn", r"1e2[12]"),
+                                  ("strain32", "gru", r"1e2[12]")):
+            self.refuse(2, ["train", "t.toml", "--run", "none", "--set", f"data.file={name}.nc", "--set", f"model.name={model}"],
+                        rf"{name}\.nc: variable v varies by .* only.*Multiply it by {unit}")
         self.refuse(2, ["train", "t.toml", "--run", "none", "--set", "data.file=luminosity.nc"],
-                    r"luminosity\.nc: all values are beyond 3\.4e38, .*larger unit")
-        self.netcdf("some.nc", series([[1e44] + row[1:] if t % 9 == 2 else row for t, row in enumerate(rows)], kind="double"))
-        self.assertIn("warning   v: values beyond 3.4e38 are read as missing", self.train("some", "some.nc"))
+                    r"luminosity\.nc: no node has an observed value.*beyond 3\.4e38 count as missing.*larger unit")
         told = 'warning   data.spread = "none" leaves v as it is'
         self.assertIn(told, self.train("flux", "flux.nc"))
         self.assertNotIn(told, self.train("flux2", "flux.nc", "data.spread=node"))
@@ -330,9 +327,9 @@ class Field(support.ProgramTest):
                 file.write(unicodedata.normalize("NFD", table).encode() if coding == "apart" else table.encode(coding))
             return ["data", "graph", "towns.nc", "--from", "edges", "--table", coding + ".csv", "--ids", "name", "-o", "g.nc"]
 
-        for coding in ("utf-8", "utf-8-sig", "latin-1"):
+        for coding in ("utf-8", "latin-1"):
             self.assertIn("3 nodes, 2 edges", self.succeed(1, *graph(coding)).out)
-        for coding in ("utf-16", "utf-16-le", "utf-16-be"):
+        for coding in ("utf-16", "utf-16-le"):
             self.refuse(1, graph(coding), rf"{coding}\.csv: this text is UTF-16.*iconv -f UTF-16 -t UTF-8")
         self.refuse(1, graph("apart"), r"apart\.csv:2: .*accents as characters of their own; uconv -x nfc")
         for coding, said in (("latin-1", r"latin-1\.toml:1: not valid TOML.*iconv -f LATIN1 -t UTF-8"),
@@ -427,7 +424,7 @@ class Field(support.ProgramTest):
         if b"libasan" in subprocess.run(["ldd", support.rossby], capture_output=True, check=False).stdout:
             self.skipTest("a sanitizer takes more")
         said = None
-        for mib in range(300, 801, 50):
+        for mib in (*range(350, 551, 50), 2000):
             result = subprocess.run(["sh", "-c", f'ulimit -v {mib * 1024}; exec "$@"', "sh", support.rossby, "train", "t.toml",
                                      "--run", f"limit{mib}", "--set", "data.file=small.nc"], cwd=self.folder, timeout=60,
                                     env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, check=False)

@@ -8,7 +8,6 @@ namespace rossby {
 namespace {
 
 constexpr Index stretch = 64;
-constexpr double largest_float = std::numeric_limits<float>::max();
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Values of one node and feature relative to the first one: count, sums, and the squares of float32's
@@ -18,6 +17,7 @@ struct Moments {
 };
 
 void look_at(double value, double& first, Moments& m) {
+  if (std::isnan(value)) return;
   if (std::isnan(first)) first = value;
   const double off = value - first, lost = value - static_cast<double>(static_cast<float>(value));
   m.count += 1;
@@ -45,8 +45,7 @@ FloatLoss float_loss(const SeriesFile& file, std::span<const Index> nodes, Index
   const auto m = static_cast<std::size_t>(file.info().features);
   const std::size_t width = nodes.size() * m;
   loss.first.assign(width, nan_value);
-  for (auto* list : {&loss.varying, &loss.lost, &loss.beyond, &loss.level, &loss.spread, &loss.spacing})
-    list->assign(m, 0);
+  for (auto* list : {&loss.varying, &loss.lost, &loss.level, &loss.spread, &loss.spacing}) list->assign(m, 0);
   std::vector<Moments> moments(width);
   const Index block =
       std::clamp<Index>((Index{1} << 18) / std::max<Index>(static_cast<Index>(width), 1), 1, stretch);
@@ -55,12 +54,8 @@ FloatLoss float_loss(const SeriesFile& file, std::span<const Index> nodes, Index
     for (Index t = start; t < std::min(start + stretch, last); t += block) {
       const Index steps = std::min({block, start + stretch - t, last - t});
       file.read_numbers(nodes, t, steps, values.data());
-      for (std::size_t k = 0; k < static_cast<std::size_t>(steps) * width; ++k) {
-        if (std::isnan(values[k])) continue;
-        const bool fits = std::abs(values[k]) <= largest_float;
-        if (!fits) loss.beyond[k % m] += 1;
-        if (fits) look_at(values[k], loss.first[k % width], moments[k % width]);
-      }
+      for (std::size_t k = 0; k < static_cast<std::size_t>(steps) * width; ++k)
+        look_at(values[k], loss.first[k % width], moments[k % width]);
     }
   for (std::size_t k = 0; k < width; ++k) {
     const Moments& node = moments[k];
@@ -95,7 +90,7 @@ void complete_first(const SeriesFile& file, std::span<const Index> nodes, std::v
     const Index steps = std::min(block, file.info().steps - t);
     file.read_numbers(nodes, t, steps, values.data());
     for (std::size_t k = 0; k < static_cast<std::size_t>(steps) * width; ++k)
-      if (std::isnan(first[k % width]) && std::abs(values[k]) <= largest_float) first[k % width] = values[k];
+      if (std::isnan(first[k % width])) first[k % width] = values[k];
   }
   for (double& value : first)
     if (std::isnan(value)) value = 0;  // never observed

@@ -14,7 +14,6 @@ struct FloatLoss {
   std::vector<double> first;    // (nodes, m): the first value, NaN if there is none
   std::vector<double> varying;  // (m): nodes whose values vary
   std::vector<double> lost;     // (m): nodes whose variations float32 does not resolve
-  std::vector<double> beyond;   // (m): sampled values beyond the range of float32
   // For the worst node of each feature, (m): its level, standard deviation, and the spacing of float32 there.
   std::vector<double> level, spread, spacing;
 };

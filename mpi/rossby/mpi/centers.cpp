@@ -32,22 +32,6 @@ std::string line_about(const Domain& domain, Index feature, double level, double
       variable->name, level, unit, spread, unit, spacing);
 }
 
-/// Returns a line for each variable with values that do not fit into float32. Collective.
-std::string beyond_float(Reducer& reducer, const FloatLoss& loss, const Domain& domain) {
-  std::vector<double> beyond(loss.beyond);
-  reducer.sum(std::span<double>(beyond));
-  std::string lines;
-  for (std::size_t f = 0; f < beyond.size(); ++f) {
-    if (beyond[f] == 0) continue;
-    const std::string& name = variable_of(domain, static_cast<Index>(f)).name;
-    lines += fmt::format(
-        "warning   {}: values beyond 3.4e38 are read as missing. If they are data, write {} in a larger "
-        "unit\n",
-        name, name);
-  }
-  return lines;
-}
-
 }  // namespace
 
 std::vector<double> find_centers(const Communicator& comm, const SeriesFile& file, const Domain& domain,
@@ -63,7 +47,6 @@ std::vector<double> find_centers(const Communicator& comm, const SeriesFile& fil
   std::vector<double> counts(loss.varying);
   counts.insert(counts.end(), loss.lost.begin(), loss.lost.end());
   MpiReducer reducer(comm);
-  remark += beyond_float(reducer, loss, domain);
   reducer.sum(std::span<double>(counts));
   if (std::none_of(counts.begin() + static_cast<std::ptrdiff_t>(m), counts.end(),
                    [](double x) { return x > 0; }))

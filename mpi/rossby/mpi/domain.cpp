@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,19 +38,6 @@ std::uint64_t header_hash(const SeriesInfo& info) {
   return hash.value();
 }
 
-/// True if some of the first values are finite and beyond float32.
-bool exceeds_float(const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  std::vector<Index> nodes(static_cast<std::size_t>(std::min<Index>(info.file_nodes, 1024)));
-  std::iota(nodes.begin(), nodes.end(), Index{0});
-  const Index steps = std::min<Index>(info.steps, 16);
-  std::vector<double> values(nodes.size() * static_cast<std::size_t>(steps * info.features));
-  file.read_numbers(nodes, 0, steps, values.data());
-  return std::any_of(values.begin(), values.end(), [](double value) {
-    return std::isfinite(value) && std::abs(value) > static_cast<double>(std::numeric_limits<float>::max());
-  });
-}
-
 /// File nodes that become nodes of the run, ascending: all of them, or those observed at least once. Each
 /// rank scans a share of the file.
 std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, const SeriesFile& file) {
@@ -77,12 +62,12 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
     nodes.resize(before + received.size() / sizeof(Index));
     if (!received.empty()) std::memcpy(nodes.data() + before, received.data(), received.size());
   }
-  if (nodes.empty() && agree(comm, [&] { return exceeds_float(file); }))
-    user_error("{}: all values are beyond 3.4e38, which float32 cannot hold. Write them in a larger unit",
-               file.info().path);
   if (nodes.empty())
-    user_error("{}: no node has an observed value in the steps that are used{}", file.info().path,
-               config.data.null_value.empty() ? "" : " (data.null_value = " + config.data.null_value + ")");
+    user_error("{}: no node has an observed value in the steps that are used{}{}", file.info().path,
+               config.data.null_value.empty() ? "" : " (data.null_value = " + config.data.null_value + ")",
+               file.finer_than_float() ? ". Values beyond 3.4e38 count as missing: write such data in a "
+                                         "larger unit"
+                                       : "");
   return nodes;
 }
 
