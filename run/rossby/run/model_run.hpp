@@ -209,6 +209,7 @@ class ModelRun {
   void complete_summaries(Reducer& reducer);
   /// Returns a line if values of the training part look like markers of missing values.
   [[nodiscard]] std::string suspects() const;
+  /// Returns a line if data.spread = "none" leaves values far from 1.
   [[nodiscard]] std::string unscaled() const;
   /// Throws if the training part has no observed value.
   void require_observed(double observed) const;

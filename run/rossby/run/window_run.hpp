@@ -89,6 +89,7 @@ class WindowRun final : public ModelRun<T> {
     return config_->relation.discover == "low_rank" ? config_->relation.rank : 0;
   }
   void start_low_rank_at_eofs();
+  /// Returns what one unit of scaled error is in original units, on the mean. Collective.
   [[nodiscard]] double unit();
   [[nodiscard]] std::vector<Index> training_steps() const;
   void keep_data(Device& device);
