@@ -150,7 +150,16 @@ SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, cons
   if (further.past) past_ = part_of(*further.past, next, fill);
   next += n * past_.features;
   if (further.known) known_ = part_of(*further.known, next, fill);
-  require(next + n * known_.features == store.width(), "a scaler for every value of a step");
+  base_first_ = next + n * known_.features;
+  require(base_first_ + further.base_leads * n * store.features() == store.width(),
+          "a scaler for every value of a step");
+  if (corrects()) {
+    rest_ = target_;
+    rest_.shift.assign(target_.shift.size(), T{0});
+    rest_.fill = rest_.shift;
+    missing_rest_ = truth_;
+    missing_rest_.shift.assign(truth_.shift.size(), 0.0F);
+  }
   require(std::ssize(further.fixed) == n * further.fixed_channels, "fixed inputs of every row");
   fixed_ = part_of(Scaler(n, further.fixed_channels), 0, Fill::mean);
   for (Index i = 0; i < n; ++i)
@@ -237,6 +246,31 @@ void SeriesReader<T>::read_scaled_truth(const Exec& exec, NodeView<float> out,
 }
 
 template <class T>
+void SeriesReader<T>::read_base(const Exec& exec, NodeView<T> out, std::span<const Index> origins,
+                                Index h) const {
+  require(h >= 0 && h < further_.base_leads, "a lead time of the base forecasts");
+  read_steps<T>(exec, out, find(exec, origins, base_first_ + h * rows() * features()), target_.scale(), {});
+}
+
+template <class T>
+void SeriesReader<T>::read_rest(const Exec& exec, NodeView<float> out, std::span<const Index> origins,
+                                Index h, bool scaled) const {
+  require(h >= 0 && h < further_.base_leads, "a lead time of the base forecasts");
+  const auto places = find(exec, origins, base_first_ + h * rows() * features());
+  if (scaled)
+    read_steps<float>(exec, out, places, missing_rest_.scale(), {});
+  else
+    copy_steps(exec, out, places);
+}
+
+template <class T>
+void SeriesReader<T>::read_rest(const Exec& exec, NodeView<T> out, std::span<const Index> origins,
+                                Index h) const {
+  require(h >= 0 && h < further_.base_leads, "a lead time of the base forecasts");
+  read_steps<T>(exec, out, find(exec, origins, base_first_ + h * rows() * features()), rest_.scale(), {});
+}
+
+template <class T>
 std::vector<Device::Copy> SeriesReader<T>::keep_on(Device& device) const {
   std::vector<Device::Copy> copies;
   copies.push_back(device.keep(scale_));
@@ -247,6 +281,13 @@ std::vector<Device::Copy> SeriesReader<T>::keep_on(Device& device) const {
       for (const std::vector<T>* values : {&part->shift, &part->inverse, &part->fill})
         copies.push_back(device.keep(*values));
   if (further_.fixed_channels > 0) copies.push_back(device.keep(further_.fixed));
+  if (corrects())
+    for (const std::vector<T>* values : {&rest_.shift, &rest_.inverse, &rest_.fill})
+      copies.push_back(device.keep(*values));
+  if (corrects())
+    for (const std::vector<float>* values :
+         {&missing_rest_.shift, &missing_rest_.inverse, &missing_rest_.fill})
+      copies.push_back(device.keep(*values));
   return copies;
 }
 

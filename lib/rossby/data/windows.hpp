@@ -84,6 +84,10 @@ struct FurtherInputs {
   std::span<const float> fixed = {};  // (rows, fixed_channels): the same at every step, scaled
   /// Rows of calendar tables at all places of a store; null: there are none.
   const CalendarTables* calendar = nullptr;
+  /// Number of lead times of base forecasts, which a model corrects. A step has them after its inputs, (lead
+  /// times, rows, features): from an origin of forecasts, the base forecasts; from an origin of a training
+  /// window, the targets less the base forecasts, NaN if missing. 0: there is no base forecast.
+  Index base_leads = 0;
 };
 
 /// Reads steps in original units, scaled on the way, as columns of node data. Const; refers to the store.
@@ -114,6 +118,17 @@ class SeriesReader {
   /// The same, scaled.
   void read_scaled_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
 
+  /// True if a model's outputs are added to base forecasts.
+  [[nodiscard]] bool corrects() const { return further_.base_leads > 0; }
+  /// out[i, b] = the scaled base forecast of lead index h = 0, 1, … from origin b, (rows, B, features).
+  void read_base(const Exec& exec, NodeView<T> out, std::span<const Index> origins, Index h) const;
+  /// out[i, b] = the target of lead index h less the base forecast from origin b of a training window, in
+  /// original units or scaled; NaN if missing.
+  void read_rest(const Exec& exec, NodeView<float> out, std::span<const Index> origins, Index h,
+                 bool scaled) const;
+  /// The same as an input of a model: scaled, 0 if missing.
+  void read_rest(const Exec& exec, NodeView<T> out, std::span<const Index> origins, Index h) const;
+
   /// The row of a calendar table that a step of the store reads.
   [[nodiscard]] Index phase(CalendarTable table, Index step) const {
     require(further_.calendar, "windows with calendar tables");
@@ -125,6 +140,8 @@ class SeriesReader {
   /// original = scale·scaled + shift, (rows, features) each.
   [[nodiscard]] const T* scale() const { return scale_.data(); }
   [[nodiscard]] const T* shift() const { return target_.shift.data(); }
+  /// shift() of the targets of training windows: 0 if these are less a base forecast.
+  [[nodiscard]] const T* target_shift() const { return corrects() ? rest_.shift.data() : shift(); }
 
   /// Copies of the scales on a device.
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const;
@@ -147,9 +164,12 @@ class SeriesReader {
   const TimeFeatures* times_;
   FurtherInputs further_;
   Part target_, past_, known_;
-  PartOf<float> truth_;   // as target_, but missing values stay missing
-  Part fixed_;            // already scaled, so scale 1
-  std::vector<T> scale_;  // (rows, features)
+  PartOf<float> truth_;         // as target_, but missing values stay missing
+  Index base_first_ = 0;        // first value of a step's base forecasts
+  Part rest_;                   // targets less base forecasts
+  PartOf<float> missing_rest_;  // as rest_, but missing values stay missing
+  Part fixed_;                  // already scaled, so scale 1
+  std::vector<T> scale_;        // (rows, features)
   // State of the current read:
   mutable std::vector<const float*> pointers_;
   mutable std::vector<float> extra_;

@@ -68,18 +68,29 @@ const KeyTable& model_keys() {
   static const std::string words = names_in_words(), choices = names_to_choose();
   static std::deque<std::string> models_of;
   static const KeyTable table = [] {
-    KeyTable keys{{.name = "model.name",
-                   .type = KeyType::text,
-                   .default_value = "\"stnn\"",
-                   .unit = "",
-                   .meaning = words,
-                   .choices = choices},
-                  {.name = "model.precision",
-                   .type = KeyType::text,
-                   .default_value = "\"float\"",
-                   .unit = "",
-                   .meaning = "floating-point type of parameters and arithmetic",
-                   .choices = "float|double"}};
+    KeyTable keys{
+        {.name = "model.name",
+         .type = KeyType::text,
+         .default_value = "\"stnn\"",
+         .unit = "",
+         .meaning = words,
+         .choices = choices},
+        {.name = "model.precision",
+         .type = KeyType::text,
+         .default_value = "\"float\"",
+         .unit = "",
+         .meaning = "floating-point type of parameters and arithmetic",
+         .choices = "float|double"},
+        {.name = "model.base_forecast",
+         .type = KeyType::text,
+         .default_value = "\"none\"",
+         .unit = "",
+         .meaning = "linear baseline to whose forecasts the model adds its outputs, which begin at 0: "
+                    "the model learns what the baseline misses",
+         .choices = "none|direct_ar|direct_ridge",
+         .added = true,
+         .models = "windows"}};
+    const std::size_t general = keys.size();
     for (const ModelDescriptor& model : models())
       for (const KeySpec& key : model.keys) {
         const auto same = std::ranges::find(keys, key.name, &KeySpec::name);
@@ -88,7 +99,7 @@ const KeyTable& model_keys() {
         else
           require(*same == key, "models share a key as a whole");
       }
-    for (std::size_t k = 2; k < keys.size(); ++k)
+    for (std::size_t k = general; k < keys.size(); ++k)
       keys[k].models = models_of.emplace_back(readers(keys[k].name));
     return keys;
   }();
@@ -96,7 +107,8 @@ const KeyTable& model_keys() {
 }
 
 ModelSettings model_settings(const KeyValues& values) {
-  ModelSettings settings{values.text("model.name"), values.text("model.precision"), nullptr};
+  ModelSettings settings{values.text("model.name"), values.text("model.precision"),
+                         values.text("model.base_forecast"), nullptr};
   settings.architecture = model_named(settings.name).configure(values);
   return settings;
 }

@@ -28,11 +28,14 @@ namespace rossby {
 ROSSBY_MODELS(ROSSBY_DECLARE)
 #undef ROSSBY_DECLARE
 
-/// Keys model.name and model.precision, and the selected model.
+/// Keys model.name, model.precision and model.base_forecast, and the selected model.
 struct ModelSettings {
   std::string name;
   std::string precision;
+  std::string base_forecast;
   std::shared_ptr<const Architecture> architecture;
+  std::string base_chosen = {};  // no key: Baseline::chosen() at the start of the run; empty: unknown
+  [[nodiscard]] bool corrects() const { return base_forecast != "none"; }
 };
 /// Returns the keys model.* of all models, each with the models that read it.
 [[nodiscard]] const KeyTable& model_keys();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -70,6 +71,17 @@ class WindowModel {
   [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() const = 0;
   /// Sets every parameter's start value as a function of the seed.
   virtual void start(std::uint64_t seed) = 0;
+  /// Sets the last layer, the parameters named projection…, to 0, and so all outputs. Returns false if this
+  /// rank has no such parameters.
+  bool clear_last_layer() const {
+    bool any = false;
+    for (Parameter<T>* parameter : parameters())
+      if (parameter->name.starts_with("projection")) {
+        std::fill(parameter->value.begin(), parameter->value.end(), T{0});
+        any = true;
+      }
+    return any;
+  }
 
   /// Fills `outputs` with one scaled value (rows, B, features) per output step, for each of the sources,
   /// which are micro-batches of one batch. If the tape records, it is a training step; with a pipeline, only

@@ -37,7 +37,18 @@ template <class T>
 Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
   const Block<T> block(tape, "window");
   const Var<T> x = tape.make(rows(), windows(), reader_->features(), false);
-  reader_->read(tape.exec(), x.value, steps(tape, shape_.inputs + h));
+  if (reader_->corrects())
+    reader_->read_rest(tape.exec(), x.value, steps(tape, shape_.inputs - 1), h);
+  else
+    reader_->read(tape.exec(), x.value, steps(tape, shape_.inputs + h));
+  return block.hands_on(x);
+}
+
+template <class T>
+Var<T> SeriesWindows<T>::base(Tape<T>& tape, Index h) const {
+  const Block<T> block(tape, "window");
+  const Var<T> x = tape.make(rows(), windows(), reader_->features(), false);
+  reader_->read_base(tape.exec(), x.value, steps(tape, shape_.inputs - 1), h);
   return block.hands_on(x);
 }
 
@@ -52,8 +63,10 @@ template <class T>
 NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h, bool scaled) const {
   const Index m = reader_->features(), size = rows() * windows() * m;
   const NodeView<float> x(tape.memory().template take<float>(size).data(), rows(), windows(), m);
-  const std::span<const Index> places = steps(tape, shape_.inputs + h);
-  if (scaled)
+  const std::span<const Index> places = steps(tape, shape_.inputs + (reader_->corrects() ? -1 : h));
+  if (reader_->corrects())
+    reader_->read_rest(tape.exec(), x, places, h, scaled);
+  else if (scaled)
     reader_->read_scaled_truth(tape.exec(), x, places);
   else
     reader_->read_truth(tape.exec(), x, places);

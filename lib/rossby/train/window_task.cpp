@@ -191,10 +191,11 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
                                                ->target(tape, static_cast<Index>(h), options_.scaled_loss);
       for (Index q = 0; q < options_.levels(); ++q) {
         const Var<T> output = level_of(outputs_[k * horizons + h], q, m);
-        masked_error(
-            tape, options_.loss_of(q),
-            options_.scaled_loss ? output : affine_rows(tape, output, reader_->scale(), reader_->shift()),
-            target, scale_ * options_.gradient_factor, sum_);
+        masked_error(tape, options_.loss_of(q),
+                     options_.scaled_loss
+                         ? output
+                         : affine_rows(tape, output, reader_->scale(), reader_->target_shift()),
+                     target, scale_ * options_.gradient_factor, sum_);
       }
     }
 }
@@ -218,10 +219,14 @@ void WindowTask<T>::predict(Tape<T>& tape, const std::vector<Index>& starts, Ind
   model_->predict(tape, source_, std::span<Var<T>>(outputs_));
   const std::vector<Var<T>> of_horizons = std::move(outputs_);
   outputs_.clear();
-  for (const Var<T>& output : of_horizons)
-    for (Index q = 0; q < options_.levels(); ++q)
-      outputs_.push_back(
-          affine_rows(tape, level_of(output, q, reader_->features()), reader_->scale(), reader_->shift()));
+  for (Index h = 0; h < horizons; ++h) {
+    const Var<T> base = reader_->corrects() ? source_.base(tape, h) : Var<T>();
+    for (Index q = 0; q < options_.levels(); ++q) {
+      const Var<T> output = level_of(of_horizons[static_cast<std::size_t>(h)], q, reader_->features());
+      outputs_.push_back(affine_rows(tape, reader_->corrects() ? add(tape, output, base) : output,
+                                     reader_->scale(), reader_->shift()));
+    }
+  }
 }
 
 /// Returns values on the host, (levels).

@@ -41,7 +41,10 @@ class SeriesWindows final : public WindowSource<T> {
   [[nodiscard]] std::span<const Index> phases(Tape<T>& tape, CalendarTable table, Index t) const override;
   [[nodiscard]] Index step() const override { return step_; }
   [[nodiscard]] Index key(Index b) const override { return starts_[static_cast<std::size_t>(b)]; }
-  /// Output step h in original units, or scaled; NaN where missing.
+  /// Scaled base forecasts of output step h, to which a model's outputs are added: (rows, B, features of one
+  /// level), a constant.
+  [[nodiscard]] Var<T> base(Tape<T>& tape, Index h) const;
+  /// Output step h, less its base forecast if there is one, in original units or scaled; NaN if missing.
   [[nodiscard]] NodeView<const float> target(Tape<T>& tape, Index h, bool scaled = false) const;
 
  private:
@@ -92,7 +95,8 @@ struct WindowTaskOptions {
 
 /// Trains a window model. The loss is the mean of WindowTaskOptions::loss over the observed targets of the
 /// batch, in original units (of anomalies, if the series holds anomalies) or of scaled values. With
-/// quantiles, the mean is also over quantiles.
+/// quantiles, the mean is also over quantiles. If the reader has base forecasts, forecasts are these plus the
+/// model's outputs.
 template <class T>
 class WindowTask final : public Task<T> {
  public:

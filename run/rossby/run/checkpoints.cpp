@@ -291,7 +291,8 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   }
   if (comm.rank() == 0) warn_of_other_batches(config, written);
   Config resumed = Config::parse(config.to_toml(), "configuration", sets);
-  keep_cycle(resumed, member_text(*checkpoint.metadata, "cycle"));
+  keep_choices(resumed, member_text(*checkpoint.metadata, "cycle"),
+               member_text(*checkpoint.metadata, "base_forecast"));
   return resumed;
 }
 

@@ -30,21 +30,6 @@ std::string part_text(const Domain& domain, const StepRange& part) {
   return fmt::format("{} to {}", domain.info.time.text(part.first), domain.info.time.text(part.last - 1));
 }
 
-/// Extends axis, split and series by missing steps, because baselines know the targets' times from the axis.
-void go_on(TimeAxis& axis, Split& split, Series& series, Index steps) {
-  std::vector<double> values = axis.values();
-  const std::vector<double> more = axis.after(axis.size() - 1, steps).values();
-  values.insert(values.end(), more.begin(), more.end());
-  axis = TimeAxis::parse(std::move(values), axis.units(), axis.calendar(), "time axis");
-  split.steps += steps;
-  split.role.resize(static_cast<std::size_t>(split.steps), Role::unused);
-  Series longer(series.steps + steps, series.rows, series.features);
-  std::copy(series.values.begin(), series.values.end(), longer.values.begin());
-  std::fill(longer.values.begin() + series.values.size(), longer.values.end(),
-            std::numeric_limits<float>::quiet_NaN());
-  series = std::move(longer);
-}
-
 }  // namespace
 
 std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files, const TimeAxis& time,
@@ -306,7 +291,7 @@ void Members::forecast_baseline(const std::string& name, std::span<const Index> 
   Split split = domain_.split;
   agree(comm_, [&] {
     const Index last = origins.empty() ? 0 : *std::max_element(origins.begin(), origins.end()) + horizons;
-    if (last >= axis.size()) go_on(axis, split, series, last + 1 - axis.size());
+    if (last >= axis.size()) continue_by(last + 1 - axis.size(), axis, split, series);
   });
   const KspSolver solver(comm_);
   const auto baselines = run_baselines(config(), domain_, fitted, exec_.threads, solver, axis);

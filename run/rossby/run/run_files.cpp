@@ -36,6 +36,7 @@ struct TrainedWith {
   std::string cut_off;  // a line, if the state was written before the training had ended
   Index epochs = -1;    // -1: unknown
   std::string cycle;    // that data.cycle = "auto" chose; empty: unknown
+  std::string base;     // name and choices of model.base_forecast; empty: none
   std::string training_hash;
 
   explicit TrainedWith(const std::string& metadata) {
@@ -56,6 +57,8 @@ struct TrainedWith {
     if (json.contains("training_hash") && json["training_hash"].is_string())
       training_hash = json["training_hash"].get<std::string>();
     if (json.contains("cycle") && json["cycle"].is_string()) cycle = json["cycle"].get<std::string>();
+    if (json.contains("base_forecast") && json["base_forecast"].is_string())
+      base = json["base_forecast"].get<std::string>();
   }
 };
 
@@ -85,10 +88,12 @@ bool cuts_batches(const Config& config, const std::string& difference) {
          !(config.windows() && config.windows()->normalises_batches());
 }
 
-void keep_cycle(Config& config, const std::string& decided) {
+void keep_choices(Config& config, const std::string& decided, const std::string& base) {
   const bool known = std::any_of(std::begin(all_cycle_kinds), std::end(all_cycle_kinds),
                                  [&](CycleKind kind) { return decided == name_of(kind); });
   if (config.data.cycle == "auto" && known) config.data.cycle_decided = decided;
+  if (const std::string begin = config.model.base_forecast + ": "; base.starts_with(begin))
+    config.model.base_chosen = base.substr(begin.size());
 }
 
 std::string state_file_of(const std::string& run) {
@@ -199,7 +204,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
         "part\n",
         share);
   }
-  keep_cycle(run.config, state.cycle);
+  keep_choices(run.config, state.cycle, state.base);
   return run;
 }
 

@@ -79,8 +79,9 @@ auto with_run(const Communicator& comm, const std::string& path, std::span<const
   });
 }
 
-/// If data.cycle is "auto", keeps what the training chose, as its state or checkpoint holds it.
-void keep_cycle(Config& config, const std::string& decided);
+/// Keeps what the training chose, as its state or checkpoint holds it: the cycle `decided` if data.cycle is
+/// "auto", and the choices `base` of model.base_forecast.
+void keep_choices(Config& config, const std::string& decided, const std::string& base);
 
 /// Returns the path of a run's state: <run>/checkpoints/state.h5.
 [[nodiscard]] std::string state_file_of(const std::string& run);

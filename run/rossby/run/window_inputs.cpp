@@ -26,6 +26,12 @@ void check_inputs(const Config& config) {
           "{}: model.name = \"{}\" reads only the series that it forecasts. Leave the key out, or choose a "
           "window model such as dcrnn",
           key, name);
+  if (!windowed && config.model.corrects())
+    user_error(
+        "model.base_forecast = \"{}\" does not work with model.name = \"{}\", which has no windows. Leave it "
+        "out, or "
+        "choose a window model such as stid",
+        config.model.base_forecast, name);
   if (!windowed) return;
   const bool knows = model_named(name).reads_known;
   if (!knows && !config.data.known_inputs.empty())
@@ -67,7 +73,9 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
   }
   if (domain_.inputs.known == 0) return;
   const Index rows = store_->rows(), known = domain_.inputs.known, values = rows * known;
-  const auto at = [&](Index step) { return store_->values().data() + (step + 1) * store_->width() - values; };
+  const auto at = [&](Index step) {
+    return store_->values().data() + step * store_->width() + read_width() - values;
+  };
   if (inputs.empty()) {
     if (behind > 0)
       user_error(

@@ -136,6 +136,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   further.fixed_channels = domain_.inputs.fixed;
   further.fixed = fixed_;
   further.calendar = &calendar_;
+  if (corrects()) further.base_leads = shape_.outputs;
   reader_ = std::make_unique<SeriesReader<T>>(
       *store_, scaler_, times_, config.window.fill == "zero" ? Fill::zero : Fill::mean, further);
   choose_sparse();
@@ -146,6 +147,9 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   });
   // Nobody reads the values of traced steps.
   if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.train.seed));
+  if (purpose != Purpose::tracing && corrects() && !model_->clear_last_layer() && grid_.stages() == 1)
+    user_error("model.base_forecast: model.name = \"{}\" has no last layer that can start at 0. Leave it out",
+               config.model.name);
   if (trains(purpose) && low_rank() > 0 && config.relation.low_rank_start == "eof") start_low_rank_at_eofs();
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.optimiser.decay;
 }
@@ -220,6 +224,7 @@ void WindowRun<T>::fit(Purpose purpose) {
                                     Scaler(rows, domain_.inputs.past), Scaler(rows, domain_.inputs.known)});
   fit_inputs(training, kept ? &*kept : nullptr);
   if (this->anomalies_asked().on()) fit_anomalies(read, training, kept ? &*kept : nullptr);
+  if (corrects()) correct_base(purpose, kept.has_value());
   MpiReducer space(grid_.space()), groups(grid_.time());
   const auto trained = [this](Index step) { return store_->at(step + training_view_); };
   scaler_ = kept ? kept->scalers.front()
@@ -328,7 +333,8 @@ std::string WindowRun<T>::remarks() const {
   constexpr Index filling = 10'000;  // rows of a product that fill a GPU
   const Index parts = plan_->options().micro_batches;
   const Index rows = reader_->rows() * plan_->options().batch / grid_.groups() / parts;
-  return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
+  return (corrects() ? fmt::format("base      {}\n", base_.remark) : "") +
+         fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
                      shape_.inputs, shape_.outputs, reader_->channels(),
                      blind ? "validation left out: no window of it has a target that is observed\n" : "") +
          lost_to_gaps() +
@@ -355,6 +361,7 @@ void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   ModelRun<T>::add_metadata(json);
   if (training_exec_.backend == Backend::cuda && block_.entries() > 0)
     json["sparse_kernel"] = std::string(to_string(sparse_choice_.way));
+  if (corrects()) json["base_forecast"] = config_->model.base_forecast + ": " + base_.chosen;
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "rossby/kernels/sparse_library.hpp"
 #include "rossby/model/architecture.hpp"
 #include "rossby/relation/relation_block.hpp"
+#include "rossby/run/base_forecast.hpp"
 #include "rossby/run/device_ports.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/train/window_task.hpp"
@@ -42,6 +43,7 @@ class WindowRun final : public ModelRun<T> {
   }
   [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
+  [[nodiscard]] std::size_t start_bytes() const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
   [[nodiscard]] std::vector<double> quantiles() const override;
   void know_ahead(Index origin, Index steps, const std::string& inputs) override;
@@ -68,6 +70,7 @@ class WindowRun final : public ModelRun<T> {
   void make_store(Purpose purpose);
   [[nodiscard]] StepLists training_steps_of_groups() const;
   void read_values();
+  void read_values(std::span<const Index> steps, std::span<float> to);
   void set_times(std::vector<float> of_axis);
   void set_calendar();
   void fit(Purpose purpose);
@@ -75,6 +78,12 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] std::vector<Index> hashed_steps() const;
   void fit_inputs(const std::vector<Index>& training, const FittedValues* kept);
   void keep_steps(Device& device);
+  void correct_base(Purpose purpose, bool data_changed);
+  [[nodiscard]] bool corrects() const { return config_->model.corrects(); }
+  /// Returns the number of values of a step besides those of model.base_forecast.
+  [[nodiscard]] Index read_width() const {
+    return store_->rows() * (store_->features() + domain_.inputs.channels());
+  }
   [[nodiscard]] bool reads_ahead() const;
   [[nodiscard]] std::string input_remarks() const;
   [[nodiscard]] std::string embedding_remark() const;
@@ -124,6 +133,7 @@ class WindowRun final : public ModelRun<T> {
   Scaler scaler_;
   Scaler past_scaler_, known_scaler_;     // of data.inputs and data.known_inputs
   std::vector<float> fixed_;              // data.static, scaled: (rows, inputs.fixed)
+  BaseFit base_;                          // of model.base_forecast
   std::vector<Device::Copy> kept_steps_;  // the series on the device, if it is kept there
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports

@@ -46,7 +46,8 @@ void WindowRun<T>::make_store(Purpose purpose) {
   held_ = held;
   store_ = std::make_unique<StepStore>(
       span_ + training_view_ + forecast_view_, static_cast<Index>(domain_.rows.size()), domain_.info.features,
-      std::move(held), *step_exchange_, purpose == Purpose::tracing, domain_.inputs.channels());
+      std::move(held), *step_exchange_, purpose == Purpose::tracing,
+      domain_.inputs.channels() + (corrects() ? shape_.outputs * domain_.info.features : 0));
   set_times(std::move(times_.values));
   set_calendar();
   if (reads_series(purpose)) read_values();
@@ -88,10 +89,29 @@ void WindowRun<T>::read_values() {
   std::vector<Index> again(held.begin() + static_cast<std::ptrdiff_t>(once), held.end());
   for (Index& step : again) step -= span_;
   const std::span<float> values = store_->values();
-  read_with_inputs(grid_.space(), *config_, domain_, held.first(data), values.first(data * width));
+  read_values(held.first(data), values.first(data * width));
   std::ranges::fill(values.subspan(data * width, (once - data) * width),
                     std::numeric_limits<float>::quiet_NaN());
-  if (this->cycles()) read_with_inputs(grid_.space(), *config_, domain_, again, values.subspan(once * width));
+  if (this->cycles()) read_values(again, values.subspan(once * width));
+}
+
+/// Reads steps to `to` (steps, width of the store).
+template <class T>
+void WindowRun<T>::read_values(std::span<const Index> steps, std::span<float> to) {
+  if (!corrects()) return read_with_inputs(grid_.space(), *config_, domain_, steps, to);
+  constexpr Index piece = Index{1} << 22;  // values per rank at once, roughly; the same steps on all ranks
+  const Index a_step =
+      domain_.nodes() / grid_.space().size() * (domain_.info.features + domain_.inputs.channels());
+  const auto most = static_cast<std::size_t>(std::max<Index>(1, piece / std::max<Index>(1, a_step)));
+  std::vector<float> values;
+  for (std::size_t first = 0; first < steps.size(); first += most) {
+    const auto some = steps.subspan(first, std::min(most, steps.size() - first));
+    values.resize(some.size() * static_cast<std::size_t>(read_width()));
+    read_with_inputs(grid_.space(), *config_, domain_, some, values);
+    for (std::size_t k = 0; k < some.size(); ++k)
+      std::copy_n(values.data() + static_cast<Index>(k) * read_width(), read_width(),
+                  to.data() + static_cast<Index>(first + k) * store_->width());
+  }
 }
 
 /// Returns the steps that this group counts, so that each step of time counts once over all groups.
@@ -161,6 +181,7 @@ std::vector<Index> WindowRun<T>::training_steps() const {
   template void WindowRun<T>::set_calendar();                                               \
   template std::vector<Index> WindowRun<T>::training_steps() const;                         \
   template void WindowRun<T>::read_values();                                                \
+  template void WindowRun<T>::read_values(std::span<const Index>, std::span<float>);        \
   template std::vector<Index> WindowRun<T>::hashed_steps() const;                           \
   template void WindowRun<T>::fit_anomalies(std::span<const Index>, std::span<const Index>, \
                                             const FittedValues*);

@@ -38,6 +38,16 @@ class Baseline {
   /// Returns a remark on the fit if there was a choice; empty: none. The same on every rank.
   [[nodiscard]] virtual std::string remark() const { return ""; }
 
+  /// Returns the settings that the last fit selected, as a text for fit_as; empty: it selects none.
+  [[nodiscard]] virtual std::string chosen() const { return ""; }
+
+  /// Fits to the training steps of the split with the settings `chosen` by an earlier fit. Selects nothing,
+  /// so that no other step is read. Throws UserError if the text is not valid in this version.
+  virtual void fit_as(const std::string& chosen, const Series& series, const Split& split, Reducer& reducer) {
+    require(chosen.empty(), "a baseline that selects settings");
+    fit(series, split, reducer);
+  }
+
   /// Forecasts steps origin + 1, …, origin + horizons of all origins (ascending, inside the series), with one
   /// call of the sink per horizon. `series` is the series of the fit. Only values up to an origin enter its
   /// forecasts, which are never NaN.

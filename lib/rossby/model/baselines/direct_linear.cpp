@@ -13,6 +13,7 @@
 #include "rossby/model/baselines/baselines.hpp"
 #include "rossby/model/baselines/cross_regression.hpp"
 #include "rossby/model/baselines/deciding_splits.hpp"
+#include "rossby/model/baselines/direct_choices.hpp"
 #include "rossby/model/baselines/own_regression.hpp"
 #include "rossby/tensor/buffer.hpp"
 
@@ -22,22 +23,6 @@ namespace {
 constexpr Index block_of_rows = 64;  // solved for at once
 constexpr Index folds = 5;           // used if there is no validation part
 constexpr double margin = 0.002;     // by which a cycle must beat a simpler one
-constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
-
-/// Candidate forms of the cross regression. If the data have few periods, a cycle without the own period is
-/// noisy, and all nodes share this noise.
-struct CrossForm {
-  Index lags;
-  bool own_period;  // trains on anomalies from the cycle of all training steps
-};
-constexpr CrossForm cross_forms[] = {{1, false}, {2, false}, {3, false}, {6, false},
-                                     {1, true},  {2, true},  {3, true},  {6, true}};
-
-/// The cross regression that corrects the own regressions at a lead time.
-struct CrossChoice {
-  int form = -1;   // index into cross_forms; −1: none
-  int ridge = -1;  // index into ridges
-};
 
 enum class Kind { cycle, ar, ridge };
 
@@ -56,6 +41,7 @@ class DirectLinear final : public Baseline {
     require(axis_->size() == series.steps, "the time axis is that of the series");
     const std::vector<Split> deciding = deciding_splits(split, folds);
     const bool lent = split.validation.empty();
+    cross_choices_.clear();
     choose_cycle(series, deciding, reducer);
     if (kind_ != Kind::cycle) choose_trend(series, deciding_split(split), lent, reducer);
     if (kind_ == Kind::ridge) choose_cross(series, deciding, reducer);
@@ -66,6 +52,21 @@ class DirectLinear final : public Baseline {
                           : about_.trend ? "a linear trend"
                                          : "the mean",
                           lent ? "folds of the training part" : "the validation part", tried_);
+  }
+
+  [[nodiscard]] std::string chosen() const override {
+    return DirectChoices{about_, own_choices_, cross_choices_}.text();
+  }
+
+  void fit_as(const std::string& chosen, const Series& series, const Split& split,
+              Reducer& reducer) override {
+    require(axis_->size() == series.steps, "the time axis is that of the series");
+    DirectChoices choices = DirectChoices::parse(chosen, leads(), settings_.anomalies);
+    about_ = choices.about;
+    own_choices_ = std::move(choices.own);
+    cross_choices_ = std::move(choices.cross);
+    fit_about(about_, series, split, reducer);
+    remark_ = fmt::format("{}: as chosen before: {}", name(), chosen);
   }
 
   void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer& reducer,
@@ -81,7 +82,7 @@ class DirectLinear final : public Baseline {
       regressors[key] = cross->training_regressors(reducer);
       for (const CrossChoice& choice : cross_choices_)
         if (choice.form == key.second && !weights.contains({key, choice.ridge}))
-          weights[{key, choice.ridge}] = cross->weights(ridges[choice.ridge], products);
+          weights[{key, choice.ridge}] = cross->weights(cross_ridges[choice.ridge], products);
     }
     Buffer<float> values(at_once * count * width);
     std::vector<double> variance(as_size(at_once * width));
@@ -152,8 +153,12 @@ class DirectLinear final : public Baseline {
       if (all) training_.push_back(t);
     }
     const int forms = kind_ == Kind::ridge ? forms_about(spec) : 0;
+    const auto is_used = [this](int form) {  // all forms, until there is a choice
+      return cross_choices_.empty() || std::any_of(cross_choices_.begin(), cross_choices_.end(),
+                                                   [&](const CrossChoice& one) { return one.form == form; });
+    };
     for (int l = 0; l < forms; ++l)
-      for (Index f = 0; f < series.features; ++f)
+      for (Index f = 0; f < series.features && is_used(l); ++f)
         crosses_[{f, l}] =
             std::make_unique<CrossRegression>(*anomalies_, training_, f, cross_forms[l].lags,
                                               cross_forms[l].own_period, settings_.solver, reducer);
@@ -257,7 +262,7 @@ class DirectLinear final : public Baseline {
   /// Selects lags and ridge of each lead, or no cross regression if the own regressions have the smaller
   /// error.
   void choose_cross(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
-    const auto kinds = forms_about(about_) * static_cast<Index>(std::size(ridges)) + 1;
+    const auto kinds = forms_about(about_) * static_cast<Index>(std::size(cross_ridges)) + 1;
     std::vector<double> errors(as_size(leads() * kinds));
     for (const Split& split : deciding) {
       fit_about(about_, series, split, reducer);
@@ -268,7 +273,7 @@ class DirectLinear final : public Baseline {
     for (Index h = 0; h < leads(); ++h) {
       const auto first = errors.begin() + h * kinds;
       const auto least = static_cast<int>(std::min_element(first, first + kinds) - first);
-      constexpr int of_ridges = static_cast<int>(std::size(ridges));
+      constexpr int of_ridges = static_cast<int>(std::size(cross_ridges));
       if (least > 0) cross_choices_[as_size(h)] = {(least - 1) / of_ridges, (least - 1) % of_ridges};
     }
   }
@@ -277,13 +282,13 @@ class DirectLinear final : public Baseline {
   void add_cross_errors(std::span<const Index> origins, std::span<double> errors, Reducer& reducer) const {
     const Index count = std::ssize(origins), width = rows() * features();
     const int forms = forms_about(about_);
-    const auto kinds = forms * static_cast<Index>(std::size(ridges)) + 1;
+    const auto kinds = forms * static_cast<Index>(std::size(cross_ridges)) + 1;
     std::map<Key, std::vector<double>> regressors;
     std::map<Key, std::vector<std::vector<double>>> weights;  // of each ridge
     for (const auto& [key, cross] : crosses_) {
       const std::vector<double> products = cross->products(origins, reducer);
       regressors[key] = cross->training_regressors(reducer);
-      for (const double ridge : ridges) weights[key].push_back(cross->weights(ridge, products));
+      for (const double ridge : cross_ridges) weights[key].push_back(cross->weights(ridge, products));
     }
     for_blocks([&](Index f, Index first, Index some) {
       std::vector<float> left(as_size(leads() * count * some)), forecast(as_size(leads() * count));
@@ -314,10 +319,10 @@ class DirectLinear final : public Baseline {
           if (l == 0) add(0);
           const std::vector<double> right =
               right_hand_sides(cross, regressors.at({f, l}), residuals, h, some);
-          for (std::size_t r = 0; r < std::size(ridges); ++r) {
+          for (std::size_t r = 0; r < std::size(cross_ridges); ++r) {
             correction.assign(as_size(count * some), 0.0);
             add_product(weights.at({f, l})[r], right, cross.size(), some, correction);
-            add(1 + l * static_cast<Index>(std::size(ridges)) + static_cast<Index>(r));
+            add(1 + l * static_cast<Index>(std::size(cross_ridges)) + static_cast<Index>(r));
           }
         }
       }
