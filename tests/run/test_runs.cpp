@@ -80,13 +80,16 @@ class Runs : public testing::Test {
     if (world_.rank() == 0 && !mkdtemp(name.data())) name.clear();
     folder_ = broadcast(world_, name);
     ASSERT_FALSE(folder_.empty());
+    write_series("data", 44);
+  }
+  void write_series(const std::string& name, Index steps) const {
     agree(world_, [&] {
       if (world_.rank() != 0) return;
       SyntheticSeries series;
       series.lat = 5;
       series.lon = 7;
-      series.steps = 44;
-      series.output = folder_ + "/data.nc";
+      series.steps = steps;
+      series.output = folder_ + "/" + name + ".nc";
       write_synthetic(series);
     });
   }
@@ -346,10 +349,11 @@ TEST_F(Failing, ARunWithoutDataOnOneRank) {
 
 TEST_F(Failing, ARunThatIsRefusedItsMemory) {
   if (!MemoryLimit::works) GTEST_SKIP() << "sanitizers take all addresses: they cannot be limited";
+  write_series("long", 400);
   fails(
       [this](TrainOptions&, auto& sets) {
-        sets = {"model.latent=4096"};
-        limit_.emplace(std::size_t{24} << 20);
+        sets = {"data.file=" + folder_ + "/long.nc", "split.train=390", "model.latent=4096"};
+        limit_.emplace(std::size_t{160} << 20);  // OpenBLAS gets its buffer
       },
       "out of memory");  // of the array that the message describes, or of something smaller
 }
