@@ -274,6 +274,9 @@ class Grid(GridFiles):
         self.assertEqual(found["validation_origins"], 10)
         self.assertEqual([entry["step"] for entry in found["horizons"]], [1, 2, 3])
         self.assertAlmostEqual(sum(found["mean"]["pit"]), 1, 9)
+        self.assertIn("on left-out blocks of the validation part", result.out)
+        self.assertEqual([entry["step"] for entry in found["left_out"]["horizons"]], [1, 2, 3])
+        self.assertAlmostEqual(sum(entry["coverage"]["interval_90"] for entry in found["left_out"]["horizons"]) / 3, found["left_out"]["mean"]["interval_90"], 9)
         one = None
         for ranks in [1, 3]:
             self.succeed(ranks, "forecast", run, "--steps", "3", "--intervals", "50,90", "-o", "f.nc")

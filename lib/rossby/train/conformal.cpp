@@ -50,6 +50,16 @@ std::vector<double> values_of_ranks(const std::vector<float>& sorted, const std:
   return values;
 }
 
+/// Returns the stored offset for τ, a multiple of 0.005.
+double offset_at(std::span<const double> offsets, double tau) {
+  return offsets[static_cast<std::size_t>(std::lround(tau * (ConformalQuantiles::levels + 1))) - 1];
+}
+
+/// Is a scaled residual in the central interval from τ to 1 − τ?
+bool within(std::span<const double> offsets, double tau, double residual) {
+  return residual >= offset_at(offsets, tau) && residual <= offset_at(offsets, 1 - tau);
+}
+
 }  // namespace
 
 void ConformalQuantiles::fit(const Residuals& residuals, Index rows, Index origins, Reducer& reducer) {
@@ -122,6 +132,39 @@ double ConformalQuantiles::about(double forecast, Index horizon, Index row, Inde
          center(column);
 }
 
+std::vector<Coverage> left_out_coverage(const ConformalQuantiles& like,
+                                        const ConformalQuantiles::Residuals& residuals, Index rows,
+                                        Index origins, Reducer& reducer) {
+  const Index columns = rows * like.features;
+  double all = static_cast<double>(columns * origins * like.horizons);
+  reducer.sum(std::span(&all, 1));
+  if (origins < least_left_out_origins || all > most_left_out_residuals) return {};
+  std::vector<double> sums(static_cast<std::size_t>(3 * like.horizons));  // number, in 50 %, in 90 %
+  for (Index block = 0; block < left_out_blocks; ++block) {
+    const Index first = block * origins / left_out_blocks, end = (block + 1) * origins / left_out_blocks;
+    ConformalQuantiles others = like;
+    others.fit([&](Index h, Index o) { return residuals(h, o < first ? o : o + end - first); }, rows,
+               origins - (end - first), reducer);
+    for (Index h = 1; h <= like.horizons; ++h)
+      for (Index o = first; o < end; ++o)
+        for (Index k = 0; k < columns; ++k) {
+          const double place =
+              static_cast<double>(residuals(h, o)[k]) / others.spread[static_cast<std::size_t>(k)];
+          const std::span<const double> offsets = others.at(h, k % like.features);
+          if (!std::isfinite(place) || std::isnan(offsets.front())) continue;
+          double* of = &sums[static_cast<std::size_t>(3 * (h - 1))];
+          of[0] += 1;
+          of[1] += within(offsets, 0.25, place);
+          of[2] += within(offsets, 0.05, place);
+        }
+  }
+  reducer.sum(std::span<double>(sums));
+  std::vector<Coverage> found;
+  for (std::size_t k = 0; k < sums.size(); k += 3)
+    found.push_back({sums[k + 1] / sums[k], sums[k + 2] / sums[k]});
+  return found;
+}
+
 IntervalErrors::IntervalErrors(const ConformalQuantiles& quantiles, Index horizons,
                                std::vector<double> weights)
     : quantiles_(&quantiles), weights_(std::move(weights)), sums_(static_cast<std::size_t>(horizons)) {}
@@ -134,12 +177,10 @@ void IntervalErrors::add(IntervalScores& sum, double weight, double forecast, do
   if (std::isnan(offsets.front())) return;
   const double spread = q.spread[static_cast<std::size_t>(column)];
   const double place = q.residual(forecast, observed, column) / spread;
-  const auto at = [&](double tau) {
-    return offsets[static_cast<std::size_t>(std::lround(tau * (q.levels + 1))) - 1];
-  };
+  const auto at = [&](double tau) { return offset_at(offsets, tau); };
   sum.weight += weight;
-  sum.inside_50 += weight * (place >= at(0.25) && place <= at(0.75));
-  sum.inside_90 += weight * (place >= at(0.05) && place <= at(0.95));
+  sum.inside_50 += weight * within(offsets, 0.25, place);
+  sum.inside_90 += weight * within(offsets, 0.05, place);
   // If several offsets equal the observation, use the middle of their ranks.
   const auto [first, last] = std::equal_range(offsets.begin(), offsets.end(), place);
   const double probability =

@@ -61,6 +61,22 @@ struct ConformalQuantiles {
                              double scale) const;
 };
 
+/// Share of residuals in the central intervals of 50 and 90 %.
+struct Coverage {
+  double interval_50 = 0, interval_90 = 0;
+};
+
+/// Returns the coverage by horizon on left-out residuals: origins are split into `left_out_blocks` blocks of
+/// neighbours, and the residuals of each block are compared with quantiles that fit() finds from the other
+/// blocks. `like` has horizons and features. Empty if there are fewer than `least_left_out_origins` origins,
+/// or more than `most_left_out_residuals` on all ranks (each block costs a fit). NaN: a horizon without
+/// residuals. Collective.
+[[nodiscard]] std::vector<Coverage> left_out_coverage(const ConformalQuantiles& like,
+                                                      const ConformalQuantiles::Residuals& residuals,
+                                                      Index rows, Index origins, Reducer& reducer);
+constexpr Index left_out_blocks = 5, least_left_out_origins = 2 * left_out_blocks;
+constexpr double most_left_out_residuals = 1e7;
+
 /// Calibration of intervals at one horizon: weighted means.
 struct IntervalScores {
   static constexpr Index bins = 10;

@@ -300,7 +300,9 @@ class Scoring {
     keep_relative(found, meant);
     found.leads = horizon_leads(domain_.info.time, test_.origins, test_.horizons);
     if (in_intervals_) found.intervals = in_intervals_->reduce(run_.reducer());
-    found.residual_origins = residuals_ ? residuals_->origins : 0;
+    if (!residuals_) return;
+    found.residual_origins = residuals_->origins;
+    found.left_out = residuals_->left_out;
   }
 
   void write(const Destination& to, const EvaluationReport& found) {

@@ -66,6 +66,7 @@ struct EvaluationReport {
   std::string climatology = {};                // baseline that anomalies are from
   std::vector<IntervalScores> intervals = {};  // by horizon; empty: none
   Index residual_origins = 0;                  // origins of the validation part behind `intervals`
+  std::vector<Coverage> left_out = {};         // of these origins, by horizon; empty: not computed
   std::vector<double> spread = {};             // of an average's members, by horizon; empty: none
   std::vector<IntervalScores> dressed = {};    // by horizon, of the dressed members (DressedErrors)
   std::vector<double> levels = {};             // of the quantiles that the model forecasts

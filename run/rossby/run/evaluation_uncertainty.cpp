@@ -65,10 +65,34 @@ nlohmann::ordered_json json_of(const IntervalScores& s) {
           {"pit", std::move(pit)}};
 }
 
+nlohmann::ordered_json json_of(const Coverage& c) {
+  const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
+  return {{"interval_50", figure(c.interval_50)}, {"interval_90", figure(c.interval_90)}};
+}
+
+/// Returns the mean over the horizons that have residuals.
+Coverage mean_of(const std::vector<Coverage>& all) {
+  Coverage mean;
+  double count = 0;
+  for (const Coverage& c : all) {
+    if (!std::isfinite(c.interval_50)) continue;
+    count += 1;
+    mean.interval_50 += c.interval_50;
+    mean.interval_90 += c.interval_90;
+  }
+  return {mean.interval_50 / count, mean.interval_90 / count};
+}
+
 }  // namespace
 
 nlohmann::ordered_json EvaluationReport::intervals_json() const {
   nlohmann::ordered_json all{{"validation_origins", residual_origins}};
+  if (!left_out.empty()) {
+    nlohmann::ordered_json& held = all["left_out"] = {{"blocks", left_out_blocks}};
+    for (std::size_t h = 0; h < left_out.size(); ++h)
+      held["horizons"].push_back({{"step", h + 1}, {"coverage", json_of(left_out[h])}});
+    held["mean"] = json_of(mean_of(left_out));
+  }
   all["horizons"] = nlohmann::ordered_json::array();
   for (std::size_t h = 0; h < intervals.size(); ++h) {
     nlohmann::ordered_json one{{"step", h + 1}};
@@ -82,10 +106,15 @@ nlohmann::ordered_json EvaluationReport::intervals_json() const {
 std::string EvaluationReport::intervals_line() const {
   if (intervals.empty()) return "";
   const IntervalScores mean = mean_of(intervals);
+  const Coverage held = mean_of(left_out);
   return fmt::format(
       "intervals from {} forecasts of the validation part: the one of 50 % contains {:.1f} % of the "
-      "observations, that of 90 % {:.1f} %; CRPS {}\n",
+      "observations, that of 90 % {:.1f} %{}; CRPS {}\n",
       residual_origins, 100 * mean.inside_50, 100 * mean.inside_90,
+      std::isfinite(held.interval_50)
+          ? fmt::format(" (on left-out blocks of the validation part {:.1f} and {:.1f} %)",
+                        100 * held.interval_50, 100 * held.interval_90)
+          : "",
       error_text(mean.crps, largest_error(scores)));
 }
 

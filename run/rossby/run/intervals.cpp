@@ -66,9 +66,12 @@ Residuals take_residuals(const Communicator& comm, ConformalQuantiles quantiles,
     }
   });
   add_errors(errors);
-  quantiles.fit([&](Index horizon, Index origin) { return store.at(0, horizon, origin); }, rows, count,
-                reducer);
-  return {std::move(quantiles), count};
+  const auto residuals = [&](Index horizon, Index origin) -> const float* {
+    return store.at(0, horizon, origin);
+  };
+  quantiles.fit(residuals, rows, count, reducer);
+  std::vector<Coverage> left_out = left_out_coverage(quantiles, residuals, rows, count, reducer);
+  return {std::move(quantiles), count, std::move(left_out)};
 }
 
 void write_intervals(const Communicator& comm, const std::string& directory, const Domain& domain,

@@ -28,6 +28,7 @@ namespace rossby {
 struct Residuals {
   ConformalQuantiles quantiles;
   Index origins = 0;
+  std::vector<Coverage> left_out = {};  // left_out_coverage()
 };
 
 /// Fits `quantiles` to residuals of forecasts from these origins (ascending). `add_errors` adds the

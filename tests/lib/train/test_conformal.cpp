@@ -107,5 +107,38 @@ TEST(IntervalErrors, CountsWhatIsInside) {
   for (const double share : scores.pit) EXPECT_NEAR(share, 0.1, 0.03);
 }
 
+std::vector<Coverage> left_out(const std::vector<float>& residuals, Index rows) {
+  OneRankReducer reducer;
+  ConformalQuantiles like;
+  like.horizons = like.features = 1;
+  return left_out_coverage(
+      like, [&](Index, Index origin) { return residuals.data() + origin * rows; }, rows,
+      std::ssize(residuals) / rows, reducer);
+}
+
+TEST(LeftOutCoverage, OfResidualsThatAreAlikeIsNominal) {
+  const std::vector<Coverage> found = left_out(noise(4000, 3, 11), 4);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].interval_50, 0.5, 0.03);
+  EXPECT_NEAR(found[0].interval_90, 0.9, 0.02);
+}
+
+TEST(LeftOutCoverage, DoesNotSeeTheBlockThatItScores) {
+  std::vector<float> residuals = noise(1000, 1, 12);
+  for (std::size_t o = 400; o < 600; ++o) residuals[o] = 1000;
+  const std::vector<Coverage> found = left_out(residuals, 1);
+  // The fifth lies outside all intervals of the others. A quarter of what the others are compared with is
+  // 1000, so that 5 % of it are 1/15 of the normal ones.
+  EXPECT_NEAR(found[0].interval_90, 0.8 * (1 - 1.0 / 15), 0.01);
+}
+
+TEST(LeftOutCoverage, NeedsResidualsInSeveralBlocks) {
+  EXPECT_TRUE(left_out(noise(least_left_out_origins - 1, 1, 13), 1).empty());
+  EXPECT_TRUE(std::isnan(left_out(std::vector<float>(20, missing), 1)[0].interval_50));
+  std::vector<float> residuals(20, missing);
+  for (std::size_t o = 0; o < 4; ++o) residuals[o] = 1;
+  EXPECT_TRUE(std::isnan(left_out(residuals, 1)[0].interval_90)) << "the other blocks have none";
+}
+
 }  // namespace
 }  // namespace rossby
