@@ -286,6 +286,7 @@ class Windows(Runs):
         self.succeed(2, *self.arguments("recomputed", *GRAPH_WAVENET, "train.recompute=cell"))
         self.assertEqual(self.ends("recomputed"), self.ends("wavenet"))
 
+    @support.long_test
     def test_graph_wavenet_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("wavenet_whole", *GRAPH_WAVENET)
 
