@@ -2,87 +2,28 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <string>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/field_progress.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/redistribution.hpp"
 #include "rossby/mpi/state_storage.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
-namespace detail {
-
-/// Progress of a file whose process may be killed, stored beside it as text.
-struct FieldProgress {
-  std::string identity, file;  // name of the temporary one, without its folder
-  std::uint64_t bytes = 0;     // of that file
-  Index steps = 0;             // complete steps of the outer axis
-  std::vector<std::uint64_t> offsets;
-
-  [[nodiscard]] std::string text() const {
-    return fmt::format("{}\n{}\n{} {} {}\n", identity, file, bytes, steps, fmt::join(offsets, " "));
-  }
-  static FieldProgress read(const std::string& path) {
-    FieldProgress progress;
-    std::ifstream file(path);
-    std::getline(file, progress.identity);
-    std::getline(file, progress.file);
-    file >> progress.bytes >> progress.steps;
-    for (std::uint64_t offset = 0; file >> offset;) progress.offsets.push_back(offset);
-    return progress;
-  }
-};
-
-}  // namespace detail
-
 namespace {
 
-using detail::FieldProgress;
-
 constexpr float missing_value = std::numeric_limits<float>::quiet_NaN();
-
-/// True if a process of this machine runs; a zombie does not count.
-bool runs(int process) {
-  if (::kill(process, 0) != 0 && errno == ESRCH) return false;
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string stat;
-  std::getline(file, stat);
-  const auto name_end = stat.rfind(") ");
-  return name_end == std::string::npos || stat.compare(name_end + 2, 1, "Z") != 0;
-}
-
-/// The process named in a file's temporary name (temporary_name); 0 if there is none.
-int process_of(const std::string& name, const std::string& file) {
-  const std::string start = file + ".", end = ".part";
-  if (!name.starts_with(start) || !name.ends_with(end) || name.size() <= start.size() + end.size()) return 0;
-  const std::string process = name.substr(start.size(), name.size() - start.size() - end.size());
-  if (process.size() > 9 || process.find_first_not_of("0123456789") != std::string::npos) return 0;
-  return std::stoi(process);
-}
-
-/// Removes temporary files (temporary_name) that killed processes of this machine left under this name,
-/// because they may be large.
-void remove_leftovers(const std::string& path) {
-  const std::filesystem::path file(path);
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
-    const int process = process_of(entry.path().filename().string(), file.filename().string());
-    if (process != 0 && !runs(process)) std::filesystem::remove(entry.path(), code);
-  }
-}
 
 }  // namespace
 
@@ -165,15 +106,13 @@ class FieldFile::Impl {
     return RowPartition::from_owners(owners, comm_.size());
   }
   void create();
-  bool take_up();
   void note_progress();
-  [[nodiscard]] std::string progress_path() const { return path_ + ".progress"; }
   void withdraw() {
     datasets_.clear();
     (void)file_.close();
     if (!named_ || comm_.rank() != 0) return;
     ::unlink(temporary_.c_str());
-    if (!keeps_.identity.empty()) ::unlink(progress_path().c_str());
+    if (!keeps_.identity.empty()) ::unlink(progress_file_of(path_).c_str());
   }
   void flush(Index field, Index inner);
   template <class V>
@@ -197,7 +136,7 @@ class FieldFile::Impl {
   FieldLayout layout_;
   std::vector<Index> centered_;
   KeptFields keeps_;
-  detail::FieldProgress progress_;
+  FieldProgress progress_;
   Index kept_ = 0;
   RowRedistribution rows_;
   Index first_node_, nodes_;      // written by this rank
@@ -210,25 +149,6 @@ class FieldFile::Impl {
   std::vector<Hdf5Dataset> datasets_;  // likewise
 };
 
-/// Rank 0: true if a killed process left a file of the same identity, which then gets this process's name.
-bool FieldFile::Impl::take_up() {
-  if (keeps_.identity.empty()) return false;
-  FieldProgress left = FieldProgress::read(progress_path());
-  const std::filesystem::path old = std::filesystem::path(path_).parent_path() / left.file;
-  const int process = process_of(left.file, std::filesystem::path(path_).filename().string());
-  std::error_code code;
-  if (left.identity != keeps_.identity || left.steps < 1 || left.steps > layout_.outer() || process == 0 ||
-      runs(process) || left.offsets.size() != layout_.space.variables.size() ||
-      std::filesystem::file_size(old, code) != left.bytes || code)
-    return false;
-  std::filesystem::rename(old, temporary_, code);
-  if (code) return false;
-  progress_ = std::move(left);
-  progress_.file = std::filesystem::path(temporary_).filename().string();
-  atomic_write(progress_path(), progress_.text());
-  return true;
-}
-
 /// Call after kept fields have progressed. Data before the new mark reach the disk before the mark does.
 void FieldFile::Impl::note_progress() {
   Index steps = layout_.outer();
@@ -239,7 +159,7 @@ void FieldFile::Impl::note_progress() {
   progress_.steps = steps;
   agree(comm_, [&] { raw_->sync(); });
   agree(comm_, [&] {
-    if (comm_.rank() == 0) atomic_write(progress_path(), progress_.text());
+    if (comm_.rank() == 0) progress_.write(path_);
   });
 }
 
@@ -286,12 +206,13 @@ void FieldFile::Impl::create() {
   progress_.offsets.resize(layout_.space.variables.size());
   agree(comm_, [&] {
     if (!first) return;
-    const bool goes_on = take_up();
+    std::optional<FieldProgress> left =
+        take_up(path_, temporary_, keeps_.identity, std::ssize(layout_.space.variables), layout_.outer());
     remove_leftovers(path_);
-    if (goes_on) return;
-    if (process_of(FieldProgress::read(progress_path()).file,
-                   std::filesystem::path(path_).filename().string()) != 0)
-      ::unlink(progress_path().c_str());
+    if (left) {
+      progress_ = std::move(*left);
+      return;
+    }
     progress_.identity = keeps_.identity;
     progress_.file = std::filesystem::path(temporary_).filename().string();
     layout_ = create_field_file(temporary_, path_, layout_);
@@ -472,7 +393,7 @@ void FieldFile::Impl::finish(const std::vector<std::pair<std::string, std::strin
     if (comm_.rank() != 0) return;
     if (!attributes.empty()) add_attributes(temporary_, path_, attributes);
     commit_file(temporary_, path_);
-    if (!keeps_.identity.empty()) ::unlink(progress_path().c_str());
+    if (!keeps_.identity.empty()) ::unlink(progress_file_of(path_).c_str());
   });
   named_ = false;
 }

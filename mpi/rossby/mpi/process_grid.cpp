@@ -6,20 +6,20 @@ namespace rossby {
 namespace {
 
 /// A rank's coordinates in the grid.
-struct Place {
+struct GridPlace {
   int blocks, stages, groups;
   int block, stage, group;
 };
 
 /// Throws the same error on every rank.
-Place place_of(const Communicator& world, Index groups, Index stages) {
+GridPlace place_of(const Communicator& world, Index groups, Index stages) {
   const Index ranks = world.size();
   if (groups < 1 || ranks % groups != 0)
     user_error("parallel.time_groups = {} does not divide the {} ranks. Set a divisor", groups, ranks);
   if (stages < 1 || ranks / groups % stages != 0)
     user_error("parallel.stages = {} does not divide the {} ranks{}. Set a divisor", stages, ranks / groups,
                groups > 1 ? " of a time group" : "");
-  Place place{};
+  GridPlace place{};
   place.groups = static_cast<int>(groups);
   place.stages = static_cast<int>(stages);
   place.blocks = static_cast<int>(ranks / groups / stages);
@@ -45,7 +45,7 @@ ProcessGrid::ProcessGrid(const Communicator& world)
       plane_(world) {}
 
 ProcessGrid::ProcessGrid(const Communicator& world, Index groups, Index stages) : ProcessGrid(world) {
-  const Place at = place_of(world, groups, stages);
+  const GridPlace at = place_of(world, groups, stages);
   const int blocks = at.blocks;
   if (at.groups * at.stages > 1) space_ = part_of(world, at.group * at.stages + at.stage, at.block, blocks);
   if (at.groups > 1) time_ = part_of(world, at.stage * blocks + at.block, at.group, at.groups);
