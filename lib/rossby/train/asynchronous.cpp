@@ -36,7 +36,7 @@ Asynchronous<T>::Asynchronous(const AsynchronousOptions& options, const UpdatePo
       masters_(&masters),
       optimiser_(&optimiser),
       world_(&world),
-      update_exec_(exec) {
+      update_exec_(on_host(exec)) {
   update_exec_.threads = 1;  // the worker has the cores
   task.record_share_of(ports.group);
 }

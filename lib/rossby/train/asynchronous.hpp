@@ -28,6 +28,7 @@ class Asynchronous final : public EpochUpdates<T> {
 
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
+  void send() override { masters_->send(); }
   [[nodiscard]] const StepSeconds& seconds() const override { return seconds_; }
   /// The fate of this group's sub-batches in the last run (AsynchronousOptions::records).
   [[nodiscard]] const std::vector<UpdateEvent>& events() const { return events_; }

@@ -8,11 +8,12 @@
 namespace rossby {
 
 template <class T>
-MasterParameters<T>::MasterParameters(std::span<Parameter<T>* const> model)
-    : model_(model.begin(), model.end()) {
+MasterParameters<T>::MasterParameters(std::span<Parameter<T>* const> model, Device* device)
+    : device_(device), model_(model.begin(), model.end()) {
   for (Parameter<T>* of : model) {
-    require(!of->in_bf16 && !of->stream && !of->device && of->placement != Placement::entries,
-            "asynchronous updates are of parameters in memory of the host");
+    require(!of->in_bf16 && !of->stream && of->placement != Placement::entries,
+            "asynchronous updates are of parameters without a stream, in the model's precision");
+    if (device_) of->move_to(*device_);
     Parameter<T>& copy = copies_.emplace_back(of->name, of->placement, of->shape);
     static_cast<ParameterShape&>(copy) = *of;
     static_cast<UpdateRule&>(copy) = *of;
@@ -21,6 +22,7 @@ MasterParameters<T>::MasterParameters(std::span<Parameter<T>* const> model)
     if (!of->trained) continue;
     trained_.push_back(&copy);
     trained_of_model_.push_back(of);
+    trained_size_ += of->size();
   }
 }
 
@@ -28,18 +30,39 @@ template <class T>
 void MasterParameters<T>::take() {
   for (std::size_t i = 0; i < all_.size(); ++i)
     std::copy_n(model_[i]->value.data(), model_[i]->size(), all_[i]->value.data());
-  for (const auto* parameters : {&trained_, &trained_of_model_})
-    for (Parameter<T>* parameter : *parameters) {
-      const std::span<T> gradient = parameter->gradient.span();
-      std::fill(gradient.begin(), gradient.end(), T(0));
-      parameter->in_step = false;
-    }
+  for (Parameter<T>* parameter : trained_) {
+    const std::span<T> gradient = parameter->gradient.span();
+    std::fill(gradient.begin(), gradient.end(), T(0));
+    parameter->in_step = false;
+  }
+  zero_gradients_of_model();
+  send();
+}
+
+template <class T>
+void MasterParameters<T>::zero_gradients_of_model() {
+  for (Parameter<T>* parameter : trained_of_model_) {
+    const auto bytes = static_cast<std::size_t>(parameter->gradient.size()) * sizeof(T);
+    if (device_)
+      device_->driver().zero(parameter->gradient.data(), bytes);
+    else
+      std::fill_n(parameter->gradient.data(), parameter->gradient.size(), T(0));
+    parameter->in_step = false;
+  }
+}
+
+template <class T>
+void MasterParameters<T>::send() {
+  if (!device_) return;
+  for (Parameter<T>* parameter : model_) parameter->send();
+  device_->wait();
 }
 
 template <class T>
 void MasterParameters<T>::give() {
   for (std::size_t i = 0; i < all_.size(); ++i)
     std::copy_n(all_[i]->value.data(), all_[i]->size(), model_[i]->value.data());
+  send();
 }
 
 template <class T>
@@ -47,8 +70,28 @@ void MasterParameters<T>::give_with_gradients() {
   give();
   for (std::size_t i = 0; i < trained_.size(); ++i) {
     const std::span<const T> gradient = trained_[i]->gradient.span();
-    std::copy(gradient.begin(), gradient.end(), trained_of_model_[i]->gradient.data());
+    if (device_)
+      device_->upload(trained_of_model_[i]->gradient.data(), gradient);
+    else
+      std::copy(gradient.begin(), gradient.end(), trained_of_model_[i]->gradient.data());
   }
+  if (device_) device_->wait();
+}
+
+template <class T>
+void MasterParameters<T>::take_gradients(Buffer<T>& to) {
+  if (to.size() != trained_size_)
+    to = device_ ? Buffer<T>::pinned(trained_size_, *device_) : Buffer<T>(trained_size_);
+  std::span<T> rest = to.span();
+  for (const Parameter<T>* parameter : trained_of_model_) {
+    const std::span<const T> gradient = parameter->gradient.span();
+    if (device_)
+      device_->download(rest.first(gradient.size()), gradient.data());
+    else
+      std::copy(gradient.begin(), gradient.end(), rest.begin());
+    rest = rest.subspan(static_cast<std::size_t>(parameter->size()));
+  }
+  zero_gradients_of_model();
 }
 
 template <class T>
@@ -67,6 +110,7 @@ void PublishedWeights<T>::read(Index version, std::span<Parameter<T>* const> to)
   const T* next = values_[version % 2].data();
   for (Parameter<T>* parameter : to) {
     std::copy_n(next, parameter->size(), parameter->value.data());
+    parameter->send();
     next += parameter->size();
   }
 }

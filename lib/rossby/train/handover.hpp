@@ -11,12 +11,13 @@
 
 namespace rossby {
 
-/// Copies of a model's parameters. The optimiser of asynchronous updates works on the copies while a worker
-/// reads the model's own values.
+/// Copies of a model's parameters in host memory. The optimiser of asynchronous updates works on the copies
+/// while a worker reads the model's own values, which may be on a device.
 template <class T>
 class MasterParameters {
  public:
-  explicit MasterParameters(std::span<Parameter<T>* const> model);
+  /// Moves the model's parameters to `device`, if it is not null. It must outlive this object.
+  explicit MasterParameters(std::span<Parameter<T>* const> model, Device* device = nullptr);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() { return all_; }
   [[nodiscard]] std::span<Parameter<T>* const> model() { return model_; }
@@ -28,8 +29,17 @@ class MasterParameters {
   /// Copies the values to the model. With gradients, a caller can look for values that are not finite.
   void give();
   void give_with_gradients();
+  /// Copies the model's values, which a caller has changed, to the device; does nothing without one.
+  void send();
+  /// Copies the model's gradients to `to` (pinned memory, if they come from a device) and zeroes them. They
+  /// arrive with the next Device::settle.
+  void take_gradients(Buffer<T>& to);
 
  private:
+  void zero_gradients_of_model();
+
+  Device* device_;
+  Index trained_size_ = 0;  // of all trained parameters
   std::deque<Parameter<T>> copies_;
   std::vector<Parameter<T>*> all_, trained_, model_, trained_of_model_;
 };
@@ -44,7 +54,8 @@ class PublishedWeights {
 
   /// Nothing is published while the lock lives.
   [[nodiscard]] std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
-  /// Call under `hold`: the newest version, and the values of this version or of the one before.
+  /// Call under `hold`: the newest version, and the values of this version or of the one before. Values for a
+  /// device are only enqueued.
   [[nodiscard]] Index newest() const { return newest_; }
   void read(Index version, std::span<Parameter<T>* const> to) const;
 
@@ -64,7 +75,7 @@ struct FinishedBatch {
   double loss = 0;            // of this rank's rows
   bool faulty = false;        // an op's values are not finite (OpCheck)
   std::vector<char> in_step;  // of each trained parameter: true if the loss depends on it
-  std::vector<T> gradient;    // of all trained parameters, concatenated
+  Buffer<T> gradient;         // of all trained parameters, concatenated
 };
 
 /// Passes gradients of finished sub-batches (in their order), votes and the wish to stop between a rank's

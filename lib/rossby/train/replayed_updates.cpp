@@ -32,7 +32,7 @@ ReplayedUpdates<T>::ReplayedUpdates(const AsynchronousOptions& options, const Up
       task_(&task),
       masters_(&masters),
       optimiser_(&optimiser),
-      exec_(exec),
+      exec_(on_host(exec)),
       sums_(masters) {
   exec_.threads = 1;  // as in the recorded updates
 }
@@ -116,6 +116,7 @@ void ReplayedUpdates<T>::read(Index version) {
   const T* next = versions_[versions_.size() - 1 - static_cast<std::size_t>(back)].data();
   for (Parameter<T>* parameter : masters_->trained_of_model()) {
     std::copy_n(next, parameter->size(), parameter->value.data());
+    parameter->send();
     next += parameter->size();
   }
 }

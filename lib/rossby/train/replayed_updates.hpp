@@ -26,6 +26,7 @@ class ReplayedUpdates final : public EpochUpdates<T> {
   /// the recording has no leg that begins here.
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
+  void send() override { masters_->send(); }
   [[nodiscard]] const StepSeconds& seconds() const override { return seconds_; }
 
  private:

@@ -4,24 +4,6 @@
 #include <numeric>
 
 namespace rossby {
-namespace {
-
-/// Moves the model's gradients to `batch`; they are zero afterwards.
-template <class T>
-void take_gradients(MasterParameters<T>& masters, FinishedBatch<T>& batch) {
-  batch.gradient.clear();
-  batch.in_step.clear();
-  for (Parameter<T>* parameter : masters.trained_of_model()) {
-    const std::span<T> gradient = parameter->gradient.span();
-    batch.gradient.insert(batch.gradient.end(), gradient.begin(), gradient.end());
-    batch.in_step.push_back(parameter->in_step ? 1 : 0);
-    std::fill(gradient.begin(), gradient.end(), T(0));
-    parameter->in_step = false;
-  }
-}
-
-}  // namespace
-
 template <class T>
 void train_sub_batch(Task<T>& task, MasterParameters<T>& masters, Tape<T>& tape, int group,
                      FinishedBatch<T>& batch, StepSeconds& seconds) {
@@ -45,10 +27,15 @@ void train_sub_batch(Task<T>& task, MasterParameters<T>& masters, Tape<T>& tape,
     seconds.backward += lap.restart();
     if (part + 1 < parts) tape.rewind(before);
   }
+  batch.in_step.clear();
+  for (const Parameter<T>* parameter : masters.trained_of_model())
+    batch.in_step.push_back(parameter->in_step ? 1 : 0);
+  masters.take_gradients(batch.gradient);
+  settle(tape.exec());
+  seconds.backward += lap.restart();
   require(losses.terms().size() == 1, "the loss of a sub-batch is one sum");
   batch.loss = losses.terms().front().sum;
   batch.faulty = tape.check() && tape.check()->found();
-  take_gradients(masters, batch);
 }
 
 template <class T>

@@ -112,6 +112,18 @@ void Trainer<T>::take_best() {
   }
 }
 
+/// Returns where the optimiser works: on the host if EpochUpdates sums gradients there.
+template <class T>
+Exec Trainer<T>::update_exec() const {
+  return updates_ ? on_host(tape_.exec()) : tape_.exec();
+}
+
+template <class T>
+void Trainer<T>::send() {
+  optimiser_->send();
+  if (updates_) updates_->send();
+}
+
 template <class T>
 TrainingState Trainer<T>::state() const {
   TrainingState state = now_;
@@ -132,7 +144,7 @@ TrainingState Trainer<T>::state_of_groups() const {
 
 template <class T>
 std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
-  optimiser_->settle_rows(tape_.exec());
+  optimiser_->settle_rows(update_exec());
   optimiser_->fetch();
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : task_->parameters()) {
@@ -163,8 +175,8 @@ void Trainer<T>::restore(const TrainingState& state) {
   if (state.batch > batches)
     user_error("it is at batch {} of epoch {}, but that epoch has {} batches in this training", state.batch,
                state.epoch + 1, batches);
-  optimiser_->send();
-  optimiser_->restore(tape_.exec(), state.parameters);
+  send();
+  optimiser_->restore(update_exec(), state.parameters);
   schedule_.restore(state.schedule);
   step_.set_fused_scale(state.fused_scale);
   if (!state.has_best) best_.clear();
@@ -342,7 +354,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
   const bool looks = due || !options_.watch_validation;
   const Stopwatch begin;
-  if (looks) optimiser_->settle(tape_.exec());
+  if (looks) optimiser_->settle(update_exec());
   if (due) {
     report.validation = task_->validate(tape_);
     report.validation_seconds = begin.seconds();
@@ -416,10 +428,10 @@ TrainingResult Trainer<T>::result(StopReason end) const {
 template <class T>
 TrainingResult Trainer<T>::finish(StopReason end) {
   const TrainingResult at = result(end);
-  optimiser_->settle(tape_.exec());
+  optimiser_->settle(update_exec());
   optimiser_->fetch();
   if (options_.keep_best) take_best();
-  optimiser_->send();
+  send();
   return at;
 }
 

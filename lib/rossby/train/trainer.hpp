@@ -89,6 +89,8 @@ class EpochUpdates {
   /// votes. Throws NotFinite as Step does, with the sums in the model's gradients. Collective.
   virtual unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                        const std::function<void()>& begin) = 0;
+  /// Copies the model's values, which a caller has set, to its device; does nothing without one.
+  virtual void send() {}
   /// Returns the seconds of the last run on this rank; waiting is part of `reduction`.
   [[nodiscard]] virtual const StepSeconds& seconds() const = 0;
 };
@@ -201,7 +203,7 @@ class Trainer {
   /// Returns the validation error of the present parameters. No step may follow, because late updates are
   /// made.
   [[nodiscard]] double validate() {
-    optimiser_->settle(tape_.exec());
+    optimiser_->settle(update_exec());
     return task_->validate(tape_);
   }
 
@@ -225,6 +227,8 @@ class Trainer {
   [[nodiscard]] const Tape<T>& tape() const { return tape_; }
 
  private:
+  [[nodiscard]] Exec update_exec() const;
+  void send();
   /// A step whose losses are pending on a device.
   struct Owed {
     Losses losses;

@@ -104,7 +104,7 @@ void WindowTask<T>::fetch(Index index) {
 /// Starts to copy the steps of a batch to the device, once they are on this rank.
 template <class T>
 void WindowTask<T>::send(Index index) {
-  plan_.starts_of(index, store_->group(), starts_);
+  plan_.starts_of(index, group(), starts_);
   store_->send(plan_.steps_of(starts_));
   sent_ = index;
 }
@@ -149,7 +149,7 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
     sent_ = -1;
     if (!fetches() && index + 1 < plan_.batches()) send(index + 1);  // travels during this step
   }
-  plan_.batch(index, share_of_.value_or(store_->group()), batch_);
+  plan_.batch(index, group(), batch_);
   if (share_of_) batch_.observed = plan_.observed(batch_.starts);
   weight_ = batch_.observed;
   scale_ = share_of_ ? 1 : batch_.observed > 0 ? 1 / batch_.observed : 0;

@@ -133,7 +133,10 @@ class WindowTask final : public Task<T> {
   void rehearse_validation(Tape<T>& tape) override;
   [[nodiscard]] std::string_view validation_name() const override { return options_.validation; }
   [[nodiscard]] typename Task<T>::Share share(Index index, int group) const override;
-  void record_share_of(int group) override { share_of_ = group; }
+  void record_share_of(int group) override {
+    if (share_of_ != group) sent_ = -1;
+    share_of_ = group;
+  }
   [[nodiscard]] std::string_view loss_name() const override { return options_.loss_name; }
 
   /// Forecasts from origins (last known steps), with `horizons` at most the model's outputs, in the units of
@@ -191,6 +194,9 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] bool fetches() const {
     return plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1;
   }
+
+  /// Group whose windows are trained on.
+  [[nodiscard]] int group() const { return share_of_.value_or(store_->group()); }
 
   std::optional<std::vector<bool>> fixed_;
   std::optional<int> share_of_;

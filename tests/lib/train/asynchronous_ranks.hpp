@@ -5,11 +5,13 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "rossby/base/random.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 #include "rossby/train/asynchronous.hpp"
 #include "tests/lib/train/polled_ranks.hpp"
 
@@ -66,15 +68,25 @@ class Fit final : public Task<double> {
   std::span<Parameter<double>* const> parameters() override { return all_; }
   Index batches() const override { return asynchronous_ranks::batches; }
   void start_epoch(Index) override {}
-  void record(Tape<double>&, Index index, Index step, Losses& losses) override {
+  void record(Tape<double>& tape, Index index, Index step, Losses& losses) override {
     versions.push_back(step);
     if (on_record) on_record(index);
-    Gradients g = gradients_of(index, share_of_, block_, shared_.value.data(), rows_.value.data());
-    if (index == not_finite_in) g.loss = g.shared[0] = std::numeric_limits<double>::quiet_NaN();
-    *losses.add("squares", 1) += g.loss;
+    Device* device = tape.exec().device;
     double* shared = shared_.gradient_target();
     double* rows = rows_.gradient_target();
-    for (int i = 0; i < 2; ++i) shared[i] += g.shared[i], rows[i] += g.rows[i];
+    double* loss = losses.add("squares", 1);
+    if (device) loss = device->later(loss);
+    // Work in the device's queue may access the device's memory; the host may not.
+    const auto work = [this, index, shared, rows, loss, x = shared_.data(device), y = rows_.data(device)] {
+      Gradients g = gradients_of(index, share_of_, block_, x, y);
+      if (index == not_finite_in) g.loss = g.shared[0] = std::numeric_limits<double>::quiet_NaN();
+      *loss += g.loss;
+      for (int i = 0; i < 2; ++i) shared[i] += g.shared[i], rows[i] += g.rows[i];
+    };
+    if (device)
+      static_cast<SimulatedDriver&>(device->driver()).enqueue(work);
+    else
+      work();
   }
   double weight() const override { return 1; }
   double node_steps() const override { return 1; }
@@ -100,12 +112,14 @@ class Fit final : public Task<double> {
 
 /// All objects of a rank.
 struct AsyncRank {
+  std::unique_ptr<Device> device;  // simulated; null: the rank trains on the host
+  Exec exec;
   Fit task;
   MasterParameters<double> masters;
   Optimiser<double> optimiser;
   PolledRanks::Port all, groups, blocks, workers, world;
   Asynchronous<double> updates;
-  Tape<double> tape{Exec{}};
+  Tape<double> tape;
   TrainingState now;
   std::vector<UpdateEvent> events;
   std::function<unsigned()> vote;
@@ -114,9 +128,11 @@ struct AsyncRank {
 
   AsyncRank(int g, int b, int of_groups, int of_blocks, const AsynchronousOptions& options,
             PolledRanks& of_all, PolledRanks& of_rows, PolledRanks& of_group, PolledRanks& of_workers,
-            PolledRanks& of_world)
-      : task(g, b),
-        masters(task.parameters()),
+            PolledRanks& of_world, bool on_device)
+      : device(on_device ? std::make_unique<Device>(std::make_unique<SimulatedDriver>()) : nullptr),
+        exec{.backend = on_device ? Backend::simulated : Backend::cpu, .device = device.get()},
+        task(g, b),
+        masters(task.parameters(), device.get()),
         optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, masters.parameters()),
         all(of_all),
         groups(of_rows),
@@ -124,7 +140,8 @@ struct AsyncRank {
         workers(of_workers),
         world(of_world),
         updates(options, {&all, &groups, &blocks, &workers, g, of_groups, b, of_blocks}, task, masters,
-                optimiser, world, Exec{}) {}
+                optimiser, world, exec),
+        tape(exec) {}
 
   void run() {
     try {
@@ -143,7 +160,7 @@ struct AsyncGrid {
   std::deque<PolledRanks> rows, groups, workers;
   std::deque<AsyncRank> ranks;
 
-  AsyncGrid(int g, int b, AsynchronousOptions options = {})
+  AsyncGrid(int g, int b, AsynchronousOptions options = {}, bool on_device = false)
       : of_groups(g), of_blocks(b), all(g * b), world(g * b) {
     options.records = true;
     for (int k = 0; k < b; ++k) rows.emplace_back(g);
@@ -151,7 +168,7 @@ struct AsyncGrid {
     for (int r = 0; r < g * b; ++r) {
       const auto group = static_cast<std::size_t>(r / b);
       ranks.emplace_back(r / b, r % b, g, b, options, all, rows[static_cast<std::size_t>(r % b)],
-                         groups[group], workers[group], world);
+                         groups[group], workers[group], world, on_device);
     }
   }
   void run() {

@@ -84,6 +84,15 @@ Replayed replay(AsyncGrid& grid, const AsynchronousOptions& options) {
   return now;
 }
 
+/// Returns the first value of an array of the host or of a device.
+double first_of(const Buffer<double>& array) {
+  if (!array.device()) return array[0];
+  double value = 0;
+  array.device()->download(std::span<double>(&value, 1), array.data());
+  array.device()->wait();
+  return value;
+}
+
 /// Checks every run: each sub-batch with targets is used or dropped once, the ranks of a group used the same
 /// ones, and the parameters on every rank equal those of the replay.
 void expect_replayed(AsyncGrid& grid, const AsynchronousOptions& options = {}) {
@@ -122,6 +131,9 @@ void expect_replayed(AsyncGrid& grid, const AsynchronousOptions& options = {}) {
     EXPECT_NEAR(rank.now.terms[0].value, replayed.loss, 1e-9 * replayed.loss);
     EXPECT_EQ(rank.now.terms[0].weight, replayed.targets);
     for (int i = 0; i < 2; ++i) EXPECT_EQ(rank.task.unused_.value[i], 7) << "no loss depends on it";
+    if (!rank.device) continue;
+    EXPECT_EQ(first_of(rank.task.shared_.there), rank.task.shared_.value[0]) << "validations read it";
+    EXPECT_EQ(first_of(rank.task.shared_.gradient), 0);
   }
   for (int g = 0; g < grid.of_groups; ++g)
     for (int b = 0; b < grid.of_blocks; ++b)
@@ -132,8 +144,8 @@ void expect_replayed(AsyncGrid& grid, const AsynchronousOptions& options = {}) {
       }
 }
 
-/// Parameters: groups, blocks, and true if a thread makes the updates.
-class AsyncGrids : public testing::TestWithParam<std::tuple<int, int, bool>> {
+/// Parameters: groups, blocks, true if a thread makes the updates, and true if ranks train on a device.
+class AsyncGrids : public testing::TestWithParam<std::tuple<int, int, bool, bool>> {
  protected:
   [[nodiscard]] AsynchronousOptions options() const {
     AsynchronousOptions options;
@@ -141,8 +153,9 @@ class AsyncGrids : public testing::TestWithParam<std::tuple<int, int, bool>> {
     return options;
   }
   [[nodiscard]] AsyncGrid grid(const AsynchronousOptions& with) const {
-    return AsyncGrid(std::get<0>(GetParam()), std::get<1>(GetParam()), with);
+    return AsyncGrid(std::get<0>(GetParam()), std::get<1>(GetParam()), with, on_device());
   }
+  [[nodiscard]] static bool on_device() { return std::get<3>(GetParam()); }
   /// Makes sub-batches take 1 ms, in the last group 3 ms, and in the last block a bit longer.
   static void slow_down(AsyncGrid& grid, double seconds = 1e-3) {
     for (int g = 0; g < grid.of_groups; ++g)
@@ -154,11 +167,13 @@ class AsyncGrids : public testing::TestWithParam<std::tuple<int, int, bool>> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Updates, AsyncGrids,
-                         testing::Combine(testing::Values(1, 2, 3), testing::Values(1, 2), testing::Bool()),
+                         testing::Combine(testing::Values(1, 2, 3), testing::Values(1, 2), testing::Bool(),
+                                          testing::Bool()),
                          [](const auto& of) {
                            return std::to_string(std::get<0>(of.param)) + "x" +
                                   std::to_string(std::get<1>(of.param)) +
-                                  (std::get<2>(of.param) ? "_thread" : "_driven");
+                                  (std::get<2>(of.param) ? "_thread" : "_driven") +
+                                  (std::get<3>(of.param) ? "_device" : "");
                          });
 
 TEST_P(AsyncGrids, TakeEachGradientOnceAndRepeatFromWhatWasWritten) {
@@ -246,7 +261,7 @@ TEST_P(AsyncGrids, EndAlikeWhereASumIsNotFinite) {
   for (const AsyncRank& rank : grid.ranks) {
     EXPECT_EQ(rank.error, "the loss is nan (not finite)");
     EXPECT_EQ(rank.now.steps, grid.rank(0).now.steps);
-    EXPECT_TRUE(std::isnan(rank.task.shared_.gradient[0])) << "for who says where it comes from";
+    EXPECT_TRUE(std::isnan(first_of(rank.task.shared_.gradient))) << "for who says where it comes from";
     EXPECT_TRUE(std::isfinite(rank.task.shared_.value[0]));
   }
   // Continue from an earlier state, as after a rollback: nothing of the failed run may remain.
@@ -311,7 +326,7 @@ TEST_P(AsyncGrids, RepeatBitByBitOnOtherNumbersOfGroups) {
   EXPECT_EQ(log.legs.size(), 2U);
   for (int groups = 1; groups <= grid.of_groups; ++groups) {
     if (grid.of_groups % groups != 0) continue;
-    AsyncGrid again(groups, grid.of_blocks);
+    AsyncGrid again(groups, grid.of_blocks, {}, on_device());
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < again.ranks.size(); ++r)
       threads.emplace_back([&, r] {
@@ -321,7 +336,7 @@ TEST_P(AsyncGrids, RepeatBitByBitOnOtherNumbersOfGroups) {
         ReplayedUpdates<double> updates(
             options,
             {&rank.all, &rank.groups, &rank.blocks, &rank.workers, group, groups, block, again.of_blocks},
-            log.legs, rank.task, rank.masters, rank.optimiser, Exec{});
+            log.legs, rank.task, rank.masters, rank.optimiser, rank.exec);
         for (const UpdateLeg& leg : log.legs) {
           EXPECT_EQ(rank.now.steps, leg.first);
           (void)updates.run(rank.tape, learning_rate, rank.now, {}, {});
