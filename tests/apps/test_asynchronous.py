@@ -45,6 +45,11 @@ class Asynchronous(Runs):
         return lines
 
 
+    def state(self, run):
+        """Returns checksums of the final parameters."""
+        return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)["arrays"]
+
+
 class Grids(Asynchronous):
 
     def test_every_grid(self):
@@ -99,11 +104,12 @@ class Grids(Asynchronous):
                     "log_3: this recording is of other (products|settings)")
         # The recording of two row blocks, replayed on one.
         out = self.succeed(1, *self.arguments("one_block", *settings, "parallel.time_groups=1"), "--replay", "log_4").out
-        self.assertIn("recorded on other row blocks: sums have another order", out)
+        self.assertIn("recorded on other row blocks or another device: sums have another order", out)
         for mine, recorded in zip(self.lines("one_block"), self.lines("first_4")):
             self.assertEqual(mine["updates"]["windows"], recorded["updates"]["windows"])
             self.assertAlmostEqual(mine["loss"], recorded["loss"], delta=1e-4 * recorded["loss"])
             self.assertAlmostEqual(mine["validation_mae"], recorded["validation_mae"], delta=1e-4)
+        self.assertNotEqual(self.state("one_block"), self.state("first_4"))
         self.write("no_log", "nothing")
         self.refuse(1, [*self.arguments("refused"), "--replay", "no_log"], "no_log: not a recording of a training")
         self.refuse(1, [*self.arguments("refused", "train.updates=synchronous"), "--record", "new"], "--record and --replay are for asynchronous")
@@ -118,9 +124,94 @@ class Grids(Asynchronous):
             self.succeed(on, *self.arguments(run + "_again", *settings, "parallel.time_groups=1"), "--replay", run + ".log")
             self.assertEqual(self.state(run + "_again"), self.state(run))
 
-    def state(self, run):
-        """Returns checksums of the final parameters."""
-        return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)["arrays"]
+class Devices(Asynchronous):
+    """Models on a simulated device: gradients are summed on the host."""
+
+    def arguments(self, run, *settings):
+        return super().arguments(run, "parallel.threads=1", "model.precision=double", *settings)
+
+    def near(self, run, other):
+        for mine, theirs in zip(self.lines(run), self.lines(other), strict=True):
+            self.assertEqual(mine["updates"]["windows"], theirs["updates"]["windows"])
+            for key in ("loss", "validation_mae"):
+                self.assertAlmostEqual(mine[key], theirs[key], delta=1e-10 * theirs[key], msg=f"{run} {key}")
+
+    def test_the_host_and_the_device_repeat_each_other(self):
+        for ranks, groups, batch in ((1, 1, 4), (2, 2, 4), (2, 1, 4), (4, 2, 6)):
+            grid = [f"parallel.time_groups={groups}", f"window.batch={batch}", "train.staleness_lr=power"]
+            places = {}
+            for place in ("cpu", "simulated"):
+                run = places[place] = f"{place}_{ranks}_{groups}"
+                out = self.succeed(ranks, *self.arguments(run, *grid, f"parallel.device={place}"), "--record", run + ".log").out
+                self.assertRegex(out, r"updates   asynchronous, by a thread of each rank\n")
+                self.assert_whole(run, sum(n for _, n in self.lines(run)[0]["updates"]["staleness"]["times"]))
+            for recorded, on in (("cpu", "simulated"), ("simulated", "simulated"), ("simulated", "cpu")):
+                run = f"{places[recorded]}_on_{on}"
+                out = self.succeed(ranks, *self.arguments(run, *grid, f"parallel.device={on}"), "--replay", places[recorded] + ".log").out
+                self.assertEqual("or another device: sums have another order" in out, recorded != on)
+                self.near(run, places[recorded])
+                if recorded == on:
+                    self.assertEqual(self.state(run), self.state(places[recorded]))
+
+    def test_a_replay_on_fewer_groups(self):
+        settings = ["window.batch=6", "parallel.device=simulated"]
+        self.succeed(3, *self.arguments("three", *settings, "parallel.time_groups=3"), "--record", "three.log")
+        self.succeed(1, *self.arguments("one", *settings, "parallel.time_groups=1"), "--replay", "three.log")
+        self.assertEqual(self.state("one"), self.state("three"))
+
+    def test_left_and_resumed_on_either(self):
+        for ranks, groups in ((1, 1), (4, 2)):
+            run = f"either_{ranks}"
+            settings = [f"parallel.time_groups={groups}", "window.batch=6", "train.epochs=2"]
+            for starts in range(40):
+                place = "parallel.device=" + ("simulated" if starts % 3 else "cpu")
+                result = self.run_ranks(ranks, *self.arguments(run, *settings, place), "--stop-after", "0.000001s")
+                if result.codes == [0] * ranks:
+                    break
+                self.assertEqual(result.codes, [75] * ranks, result.err)
+            self.assertGreaterEqual(starts, 2, "several starts")
+            lines = self.lines(run)
+            self.assertEqual([sum(w * n for w, n in line["updates"]["windows"]["times"]) for line in lines],
+                             [WINDOWS_AN_EPOCH] * 2)
+
+    def test_one_batch_an_epoch_is_a_synchronous_step_left_and_resumed(self):
+        """With one update an epoch, a resumed training has the bits of one that was not left."""
+        settings = ["parallel.time_groups=1", "window.batch=10", "parallel.device=simulated"]
+        self.succeed(2, *self.arguments("whole", *settings))
+        self.succeed(2, *self.arguments("steps", *settings, "train.updates=synchronous"))
+        for mine, one in zip(self.lines("whole"), self.lines("steps"), strict=True):
+            for key in ("loss", "validation_mae"):
+                self.assertAlmostEqual(mine[key], one[key], delta=1e-10 * one[key])
+        self.leave("left", 2, *settings)
+        self.succeed(2, *self.arguments("left", *settings))
+        self.assertEqual(self.state("left"), self.state("whole"))
+
+    def test_values_that_are_not_finite(self):
+        wild = ["parallel.device=simulated", "model.precision=float", "optimiser.name=sgd", "optimiser.clip=0", "optimiser.lr=1000000",
+                "optimiser.decay=1", "train.epochs=20"]
+        for ranks, groups in ((2, 2), (4, 2)):
+            self.refuse(ranks, self.arguments("wild", f"parallel.time_groups={groups}", *wild),
+                        r"training: .*not finite.* in step \d+ .*. There is no checkpoint. Lower optimiser.lr",
+                        r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
+        rolled = ["parallel.time_groups=2", *wild[:-1], "train.epochs=4", "checkpoint.every_steps=1", "checkpoint.keep=50",
+                  "train.on_nan=rollback", "train.rollbacks=40", "train.rollback_lr=1e-6"]
+        result = self.run_ranks(2, *self.arguments("rolled", *rolled))
+        self.assertEqual(result.codes, [0, 0], result.err)
+        self.assertGreater(self.lines("rolled")[-1]["rollbacks"], 0)
+        self.assertIsNotNone(self.lines("rolled")[-1]["loss"])
+
+    def test_ops_are_checked(self):
+        self.refuse(2, self.arguments("checked", "parallel.time_groups=2", "parallel.device=simulated", "train.check=ops",
+                                      "model.precision=float", "optimiser.name=sgd", "optimiser.clip=0", "optimiser.lr=1000000",
+                                      "optimiser.decay=1", "train.epochs=20"), "not finite")
+
+    def test_no_prediction(self):
+        self.succeed(1, "calibrate", "--quick", "--device", "simulated", "-o", "machine.json")
+        asked = ["parallel.device=simulated", "model.precision=float", "train.epochs=1"]
+        self.refuse(1, [*self.arguments("planned", *asked), "--machine", "machine.json"],
+                    "asynchronous updates are predicted only for the host. Give --device cpu, or leave --machine out")
+        out = self.succeed(1, "plan", "windows.toml", "--machine", "machine.json", "--updates", "asynchronous", "--set", asked[0]).out
+        self.assertIn("asynchronous updates are predicted only for the host", out)
 
 
 class Ends(Asynchronous, support.LiveTest):
@@ -226,7 +317,6 @@ class Ends(Asynchronous, support.LiveTest):
                 (["window.sampling=global"], 'window.sampling is "global"'),
                 ([*GRAPH_WAVENET], "model.name = \"graph_wavenet\", because its batch normalisation"),
                 (["parallel.stages=2"], "parallel.stages = 2"),
-                (["parallel.device=simulated"], 'trains on the host. Set parallel.device = "cpu"'),
                 (["train.updates=sometimes"], "train.updates"),
                 (["train.max_staleness=-1"], "train.max_staleness")):
             self.refuse_settings(settings, pattern)

@@ -47,6 +47,7 @@ nlohmann::ordered_json head_of(const Config& config, const ModelRun<T>& run) {
           {"data_hash", run.data_hash()},
           {"isa", std::string(to_string(run.exec().isa))},
           {"threads", run.exec().threads},
+          {"device", run.device() ? run.device()->driver().name() : "cpu"},
           {"row_blocks", run.grid().space().size()},
           {"time_groups", run.grid().groups()},
           {"products", run.training_exec().products == Products::bf16 ? "bf16" : "model"}};
@@ -60,7 +61,8 @@ nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
   return head;
 }
 
-/// Returns false if only the row blocks differ. Throws UserError if the recording is of another training.
+/// Returns false if only the row blocks or the device differ. Throws UserError if the recording is of another
+/// training.
 bool check_replay(const UpdateLog& log, const std::string& head_here, const std::string& path) {
   const auto there = head_of(log, path), here = nlohmann::ordered_json::parse(head_here);
   const auto groups = there["time_groups"].template get<std::size_t>();
@@ -83,7 +85,9 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
   if (there.value("products", "model") != here["products"])
     user_error("{}: this recording is of other products. Set parallel.products = \"{}\"", path,
                there.value("products", "model"));
-  return there.value("row_blocks", nlohmann::ordered_json()) == here["row_blocks"];
+  // Earlier recordings do not name a device either: all were of the host.
+  return there.value("row_blocks", nlohmann::ordered_json()) == here["row_blocks"] &&
+         there.value("device", "cpu") == here["device"];
 }
 
 nlohmann::ordered_json times_json(const Counts& counts) {
@@ -133,9 +137,6 @@ std::unique_ptr<AsynchronousRun<T>> AsynchronousRun<T>::make(const Communicator&
   }
   if (const std::string why = why_not_asynchronous(config, run.grid().stages()); !why.empty())
     user_error("{}", why);
-  if (run.device())
-    user_error(
-        "train.updates = \"asynchronous\" trains on the host. Set parallel.device = \"cpu\" (--device cpu)");
   return std::unique_ptr<AsynchronousRun>(new AsynchronousRun(comm, config, options, run));
 }
 
@@ -147,7 +148,7 @@ AsynchronousRun<T>::AsynchronousRun(const Communicator& comm, const Config& conf
       record_(options.record),
       head_(head_of(config, run).dump()),
       replays_(!options.replay.empty()),
-      masters_(run.parameters()),
+      masters_(run.parameters(), run.device()),
       run_(&run),
       all_(run.grid().world().for_thread()),
       groups_(run.grid().time().for_thread()),
@@ -157,7 +158,7 @@ AsynchronousRun<T>::AsynchronousRun(const Communicator& comm, const Config& conf
   if (replays_)
     agree(comm, [&] {
       UpdateLog log = UpdateLog::read(options.replay);
-      other_blocks_ = !check_replay(log, head_, options.replay);
+      elsewhere_ = !check_replay(log, head_, options.replay);
       replayed_ = std::move(log.legs);
     });
 }
@@ -212,9 +213,8 @@ void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& ev
     const bool begins = leg.first == 0;
     if (!begins && !check_replay(UpdateLog::read(record_), head_, record_))
       user_error(
-          "{}: this recording has other row blocks. Set ranks and parallel.time_groups as they were, or "
-          "record "
-          "to another file",
+          "{}: this recording has other row blocks or another device. Set ranks, parallel.time_groups and "
+          "parallel.device as they were, or record to another file",
           record_);
     const std::string text = (begins ? first_line_of_log(head_) : "") + pack_leg(leg, packed);
     std::ofstream file(record_,
@@ -235,9 +235,9 @@ Traffic AsynchronousRun<T>::sent() const {
 template <class T>
 std::string AsynchronousRun<T>::remark() const {
   return fmt::format("updates   asynchronous, {}\n",
-                     replays_ && other_blocks_ ? "as they were recorded on other row blocks: sums have "
-                                                 "another order, and weights differ by rounding"
-                     : replays_                ? "as they were recorded"
+                     replays_ && elsewhere_ ? "as they were recorded on other row blocks or another device: "
+                                              "sums have another order, and weights differ by rounding"
+                     : replays_             ? "as they were recorded"
                      : options_.thread
                          ? "by a thread of each rank"
                          : "between sub-batches: MPI does not allow calls from several threads");

@@ -34,6 +34,7 @@ class AsynchronousRun final : public EpochUpdates<T> {
   /// Trains the rest of an epoch, and records its updates if the training asks for it.
   unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
                const std::function<void()>& begin) override;
+  void send() override { masters_.send(); }
   [[nodiscard]] const StepSeconds& seconds() const override { return updates_->seconds(); }
 
  private:
@@ -46,7 +47,7 @@ class AsynchronousRun final : public EpochUpdates<T> {
   std::string record_, head_;
   std::vector<UpdateLeg> replayed_;
   bool replays_;
-  bool other_blocks_ = false;  // not those of the recording
+  bool elsewhere_ = false;  // not on the row blocks or not on the device of the recording
   MasterParameters<T> masters_;
   ModelRun<T>* run_;
   MpiReducer all_, groups_, blocks_, workers_;

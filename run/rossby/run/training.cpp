@@ -109,7 +109,7 @@ Training<T>::Training(const Communicator& comm, const Config& config, const Trai
       options_(trainer_options(config, !run.domain().split.validation.empty())),
       asynchronous_(AsynchronousRun<T>::make(comm, config, options, run)),
       optimiser_(optimiser_options(config), asynchronous_ ? asynchronous_->parameters() : run.parameters(),
-                 run.device()),
+                 asynchronous_ ? nullptr : run.device()),
       trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
                run.training_exec(), run.time_groups()),
       progress_(options.prints && comm.rank() == 0, config.log.seconds, options_.epochs,
