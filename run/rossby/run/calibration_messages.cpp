@@ -21,26 +21,36 @@
 namespace rossby {
 namespace {
 
-/// Returns the seconds of one call of `round`, which all ranks of `comm` make. Many calls in a row keep ranks
-/// from starting apart. The time is the slowest rank's median over rows of calls.
+/// Returns the seconds of one call of `round`, which all ranks of `comm` make: the slowest rank's median over
+/// rows of calls. Several calls in a row keep ranks from starting apart. Rows are short, so that most of them
+/// fit between two interruptions by other programs.
 std::pair<double, double> time_round(const Communicator& comm, double seconds,
                                      const std::function<void()>& round) {
-  MpiReducer reducer(comm);
+  constexpr double row_seconds = 3e-4;
+  constexpr int rows = 7;  // between two agreements on times
   const auto time = [&](int calls) {
-    comm.barrier();
-    const Stopwatch begin;
-    for (int c = 0; c < calls; ++c) round();
-    double each = begin.seconds() / calls;
-    reducer.max(std::span<double>(&each, 1));
-    return each;
+    std::vector<double> times;
+    for (int r = 0; r < rows; ++r) {
+      comm.barrier();
+      const Stopwatch begin;
+      for (int c = 0; c < calls; ++c) round();
+      times.push_back(begin.seconds() / calls);
+    }
+    MpiReducer(comm).max(times);
+    return times;
   };
-  (void)time(2);
-  const double first = std::max(time(3), 1e-7);
-  const int calls = std::clamp(static_cast<int>(seconds / 8 / first), 1, 2000);
+  (void)time(1);
+  const double shortest = std::ranges::min(time(3));
+  const int calls = std::clamp(static_cast<int>(row_seconds / std::max(shortest, 1e-7)), 1, 2000);
   std::vector<double> times;
-  for (int r = 0; r < 7; ++r) times.push_back(time(calls));
-  std::sort(times.begin(), times.end());
-  return {times[3], (times[5] - times[1]) / 2 / times[3]};
+  for (double taken = 0; taken < seconds || times.size() < 3 * rows;) {
+    const std::vector<double> more = time(calls);
+    for (const double one : more) taken += one * calls;
+    times.insert(times.end(), more.begin(), more.end());
+  }
+  std::ranges::sort(times);
+  const std::size_t half = times.size() / 2, quarter = times.size() / 4;
+  return {times[half], (times[half + quarter] - times[quarter]) / 2 / times[half]};
 }
 
 /// Where the arrays of a round lie, and what moves them. On a device, too, a round ends when the received
