@@ -18,17 +18,6 @@ struct PlanArguments : PlanQuestion {
   bool regions = false;            // show this comparison by region of the step
 };
 
-void print_or_write(const Communicator& comm, const std::string& file, const std::string& text,
-                    const nlohmann::ordered_json& json) {
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    if (file.empty())
-      fmt::print("{}", text);
-    else
-      atomic_write(file, json.dump(2) + "\n");
-  });
-}
-
 void check_runs(const Communicator& comm, const PlanArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
@@ -43,10 +32,16 @@ void check_runs(const Communicator& comm, const PlanArguments& arguments) {
 int make_plan(const Communicator& comm, const PlanArguments& arguments) {
   if (!arguments.check.empty()) {
     check_runs(comm, arguments);
-  } else {
-    const PlanAnswer found = answer(comm, arguments);
-    print_or_write(comm, arguments.output, found.text, found.json);
+    return 0;
   }
+  const PlanAnswer found = answer(comm, arguments);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    if (arguments.output.empty())
+      fmt::print("{}", found.text);
+    else
+      atomic_write(arguments.output, found.json.dump(2) + "\n");
+  });
   return 0;
 }
 

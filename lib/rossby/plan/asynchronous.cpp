@@ -71,6 +71,11 @@ void normalise(Shares& shares) {
     for (double& share : shares) share /= sum;
 }
 
+void normalise(AsyncStatistics& all) {
+  normalise(all.mini_batch);
+  normalise(all.staleness);
+}
+
 /// Returns the distribution of the sum of two independent numbers, without negligible shares.
 Shares convolve(const Shares& a, const Shares& b) {
   constexpr double negligible = 1e-12;
@@ -327,8 +332,7 @@ AsyncStatistics asynchronous_law(const AsyncQuestion& question) {
         add(all.staleness, static_cast<Index>(i), batches * staleness[i]);
     }
   }
-  normalise(all.mini_batch);
-  normalise(all.staleness);
+  normalise(all);
   all.epoch_seconds = ends.back() + (ends.back() > 0 ? mean(question.update_seconds) : 0);
   if (!question.repeats) all.epoch_seconds += behind_its_mean(question);
   return all;
@@ -396,8 +400,7 @@ AsyncStatistics simulate_asynchronous(const AsyncQuestion& question, bool begin_
     if (question.repeats ? --left_of_all > 0 : left[w] > 0) ends.push({now + draws.of(of[w]->seconds), w});
   }
   all.updates = static_cast<double>(version);
-  normalise(all.mini_batch);
-  normalise(all.staleness);
+  normalise(all);
   return all;
 }
 
@@ -413,8 +416,7 @@ AsyncStatistics simulate_epochs(AsyncQuestion question, Index epochs) {
     for (Index i = 0; i < std::ssize(one.staleness); ++i)
       add(all.staleness, i, one.staleness[static_cast<std::size_t>(i)]);
   }
-  normalise(all.mini_batch);
-  normalise(all.staleness);
+  normalise(all);
   return all;
 }
 

@@ -8,10 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/plan/json_fields.hpp"
 
 namespace rossby {
 namespace {
@@ -48,92 +47,72 @@ void take_over_rounds(std::vector<MessageSample>& into, const std::vector<Messag
   into.insert(into.end(), more.begin(), more.end());
 }
 
-Json json_of(const OpSample& s) {
-  Json json{{"op", s.op},
-            {"backward", s.backward},
-            {"precision", s.precision},
-            {"ranks", s.ranks},
-            {"threads", s.threads},
-            {"flops", s.cost.flops},
-            {"bytes", s.cost.bytes},
-            {"rows", s.made.rows},
-            {"columns", s.made.cols},
-            {"channels", s.made.channels},
-            {"footprint_bytes", s.footprint},
-            {"seconds", s.seconds},
-            {"spread", s.spread}};
-  if (s.on_device) json["host_seconds"] = s.host_seconds;
-  return json;
-}
-Json json_of(const MessageSample& s) {
-  Json json{{"kind", s.kind},   {"ranks", s.ranks},     {"hosts", s.hosts},  {"messages", s.messages},
-            {"bytes", s.bytes}, {"seconds", s.seconds}, {"spread", s.spread}};
-  if (s.transport != "host") json["transport"] = s.transport;
-  return json;
-}
-Json json_of(const RateSample& s) {
-  return {{"kind", s.kind}, {"ranks", s.ranks}, {"threads", s.threads},
-          {"size", s.size}, {"rate", s.rate},   {"spread", s.spread}};
-}
-Json json_of(const StragglerSample& s) {
-  Json json{{"ranks", s.ranks}, {"hosts", s.hosts}, {"factor", s.factor}};
-  if (s.on_device) json["on_device"] = true;
-  if (s.seconds > 0) json["seconds"] = s.seconds;
-  return json;
-}
-Json json_of(const DeviceKind& d) {
-  return {{"name", d.name},
-          {"count", d.count},
-          {"memory_bytes", d.memory_bytes},
-          {"wait_seconds", d.wait_seconds}};
-}
-
-OpSample op_sample(const Json& j) {
-  OpSample s;
-  s.op = j.at("op");
-  s.backward = j.at("backward");
-  s.precision = j.at("precision");
-  s.ranks = j.at("ranks");
-  s.threads = j.at("threads");
-  s.cost.flops = j.at("flops");
-  s.cost.bytes = j.at("bytes");
-  s.made = {j.at("rows"), j.at("columns"), j.at("channels")};
-  s.footprint = j.at("footprint_bytes");
-  s.seconds = j.at("seconds");
-  s.spread = j.at("spread");
-  s.on_device = j.contains("host_seconds");
-  s.host_seconds = j.value("host_seconds", 0.0);
-  return s;
-}
-MessageSample message_sample(const Json& j) {
-  return {j.at("kind"),  j.at("ranks"),   j.at("hosts"),  j.at("messages"),
-          j.at("bytes"), j.at("seconds"), j.at("spread"), j.value("transport", "host")};
-}
-RateSample rate_sample(const Json& j) {
-  return {j.at("kind"), j.at("ranks"), j.at("threads"), j.at("size"), j.at("rate"), j.at("spread")};
-}
-StragglerSample straggler_sample(const Json& j) {
-  return {j.at("ranks"), j.at("hosts"), j.at("factor"), j.value("on_device", false), j.value("seconds", 0.0)};
-}
-DeviceKind device_kind(const Json& j) {
-  return {j.at("name"), j.at("count"), j.at("memory_bytes"), j.at("wait_seconds")};
-}
-
-template <class Sample>
-Json list_of(const std::vector<Sample>& samples) {
-  Json list = Json::array();
-  for (const Sample& sample : samples) list.push_back(json_of(sample));
-  return list;
-}
-
-template <class Sample>
-std::vector<Sample> samples_of(const Json& list, Sample (*make)(const Json&)) {
-  std::vector<Sample> samples;
-  for (const Json& entry : list) samples.push_back(make(entry));
-  return samples;
-}
-
 }  // namespace
+
+static void each_field(SameAs<OpSample> auto& s, const auto& field) {
+  field("op", s.op);
+  field("backward", s.backward);
+  field("precision", s.precision);
+  field("ranks", s.ranks);
+  field("threads", s.threads);
+  field("flops", s.cost.flops);
+  field("bytes", s.cost.bytes);
+  field("rows", s.made.rows);
+  field("columns", s.made.cols);
+  field("channels", s.made.channels);
+  field("footprint_bytes", s.footprint);
+  field("seconds", s.seconds);
+  field("spread", s.spread);
+  field.if_there("host_seconds", s.host_seconds, s.on_device);
+}
+static void each_field(SameAs<MessageSample> auto& s, const auto& field) {
+  field("kind", s.kind);
+  field("ranks", s.ranks);
+  field("hosts", s.hosts);
+  field("messages", s.messages);
+  field("bytes", s.bytes);
+  field("seconds", s.seconds);
+  field("spread", s.spread);
+  field("transport", s.transport, "host");
+}
+static void each_field(SameAs<RateSample> auto& s, const auto& field) {
+  field("kind", s.kind);
+  field("ranks", s.ranks);
+  field("threads", s.threads);
+  field("size", s.size);
+  field("rate", s.rate);
+  field("spread", s.spread);
+}
+static void each_field(SameAs<StragglerSample> auto& s, const auto& field) {
+  field("ranks", s.ranks);
+  field("hosts", s.hosts);
+  field("factor", s.factor);
+  field("on_device", s.on_device, false);
+  field("seconds", s.seconds, 0);
+}
+static void each_field(SameAs<DeviceKind> auto& d, const auto& field) {
+  field("name", d.name);
+  field("count", d.count);
+  field("memory_bytes", d.memory_bytes);
+  field("wait_seconds", d.wait_seconds);
+}
+static void each_field(SameAs<MachineProfile> auto& p, const auto& field) {
+  field("host", p.host);
+  field("processor", p.processor);
+  field("cores", p.cores);
+  field("memory_bytes", p.memory_bytes);
+  field("process_bytes", p.process_bytes);
+  field("cut_bytes", p.cut_bytes, 0);
+  field("date", p.date);
+  field("rossby", p.version);
+  field("mpi", p.mpi);
+  field("blas", p.blas);
+  field("ops", p.ops);
+  field("messages", p.messages);
+  field("rates", p.rates);
+  field("stragglers", p.stragglers);
+  field("device", p.device, DeviceKind{});
+}
 
 void merge(MachineProfile& into, const MachineProfile& more) {
   if (into.processor != more.processor || into.cores != more.cores)
@@ -184,22 +163,8 @@ double rate_of(const MachineProfile& profile, const std::string& kind, int ranks
 }
 
 Json json_of(const MachineProfile& profile) {
-  Json json{{"format", format},
-            {"host", profile.host},
-            {"processor", profile.processor},
-            {"cores", profile.cores},
-            {"memory_bytes", profile.memory_bytes},
-            {"process_bytes", profile.process_bytes},
-            {"cut_bytes", profile.cut_bytes},
-            {"date", profile.date},
-            {"rossby", profile.version},
-            {"mpi", profile.mpi},
-            {"blas", profile.blas},
-            {"ops", list_of(profile.ops)},
-            {"messages", list_of(profile.messages)},
-            {"rates", list_of(profile.rates)},
-            {"stragglers", list_of(profile.stragglers)}};
-  if (!profile.device.name.empty()) json["device"] = json_of(profile.device);
+  Json json{{"format", format}};
+  each_field(profile, FieldWriter{json});
   return json;
 }
 
@@ -210,22 +175,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     if (json.at("format") != format)
       user_error("{}: format {}, this program reads {}. Measure again with 'rossby calibrate --replace'",
                  origin, json.at("format").dump(), format);
-    MachineProfile profile;
-    profile.host = json.at("host");
-    profile.processor = json.at("processor");
-    profile.cores = json.at("cores");
-    profile.memory_bytes = json.at("memory_bytes");
-    profile.process_bytes = json.at("process_bytes");
-    profile.cut_bytes = json.value("cut_bytes", 0.0);
-    profile.date = json.at("date");
-    profile.version = json.at("rossby");
-    profile.mpi = json.at("mpi");
-    profile.blas = json.at("blas");
-    profile.ops = samples_of(json.at("ops"), op_sample);
-    profile.messages = samples_of(json.at("messages"), message_sample);
-    profile.rates = samples_of(json.at("rates"), rate_sample);
-    profile.stragglers = samples_of(json.at("stragglers"), straggler_sample);
-    if (json.contains("device")) profile.device = device_kind(json.at("device"));
+    const auto profile = json.get<MachineProfile>();
     if (const DeviceKind& d = profile.device;
         !d.name.empty() && (d.count < 1 || !(d.memory_bytes >= 0) || !(d.wait_seconds >= 0)))
       user_error("{}: devices have a count of 1 or more, and memory and seconds of 0 or more", origin);

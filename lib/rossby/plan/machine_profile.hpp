@@ -67,6 +67,7 @@ struct DeviceKind {
   int count = 0;            // per host
   double memory_bytes = 0;  // per device
   double wait_seconds = 0;  // that the host takes to wait for an idle device
+  friend bool operator==(const DeviceKind&, const DeviceKind&) = default;
 };
 
 /// Speed-up factors over the measured machine; 1 is as measured.

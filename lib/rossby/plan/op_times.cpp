@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/plan/rates.hpp"
 
 namespace rossby {
 namespace {
@@ -115,8 +116,7 @@ std::string without_streams(std::string name) {
 // Non-negative least squares: one term after another until nothing changes. Terms are scaled so that the
 // normal equations are of similar size.
 OpModel fit(const std::vector<const OpSample*>& samples) {
-  OpModel model;
-  if (samples.empty()) return model;
+  if (samples.empty()) return {};
   Row scale{};
   for (const OpSample* sample : samples)
     for (std::size_t k = 0; k < terms; ++k)
@@ -144,11 +144,7 @@ OpModel fit(const std::vector<const OpSample*>& samples) {
     }
   }
   for (std::size_t k = 0; k < terms; ++k) solution[k] = scale[k] > 0 ? solution[k] / scale[k] : 0;
-  model = {solution[0], solution[1], solution[2], 0};
-  for (const OpSample* sample : samples)
-    model.error +=
-        std::abs(model.seconds(sample->cost) / sample->seconds - 1) / static_cast<double>(samples.size());
-  return model;
+  return {solution[0], solution[1], solution[2]};
 }
 
 OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
@@ -162,9 +158,7 @@ OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int 
   if (what == Timed::launches) {
     std::vector<double> all;
     for (const OpSample& sample : samples_) all.push_back(sample.seconds);
-    const auto median = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), median, all.end());
-    if (!all.empty()) usual_ = *median;
+    if (!all.empty()) usual_ = median_of(std::move(all));
   } else {
     bandwidth_ = rate_of(profile, what == Timed::device ? "device_stream" : "stream", ranks);
     product_rate_ = rate_of(profile, what == Timed::device ? "device_gemm" : "gemm", ranks);
@@ -232,7 +226,6 @@ OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, in
   };
   ranks_ = chosen->first;
   source_ = source_of(ranks_);
-  crowding_ = source_.crowding;
   // A few calls of one training do not represent other trainings.
   if (2 * chosen->second < fullest->second) fuller_ = source_of(fullest->first);
 }

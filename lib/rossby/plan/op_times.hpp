@@ -20,7 +20,6 @@ struct OpModel {
   double constant = 0;  // s
   double per_flop = 0;  // s
   double per_byte = 0;  // s
-  double error = 0;     // mean absolute relative error over its samples
   [[nodiscard]] double seconds(const Cost& cost) const {
     return constant + per_flop * cost.flops + per_byte * cost.bytes;
   }
@@ -67,7 +66,6 @@ class OpFits {
   [[nodiscard]] bool knows_unmeasured() const { return bandwidth_ > 0 || product_rate_ > 0 || usual_ > 0; }
   /// Returns the time of a call of `seconds` on the projected machine (MachineProfile::faster).
   [[nodiscard]] double projected(double seconds, const Cost& cost) const;
-  [[nodiscard]] std::size_t size() const { return samples_.size(); }
 
  private:
   double bandwidth_ = 0;     // bytes/s of a rank, on the projected machine
@@ -117,20 +115,16 @@ class OpTimes {
   /// Return the ranks and threads of the samples in use: the requested ones if measured, else the largest
   /// measured number below, else the smallest above.
   [[nodiscard]] int ranks() const { return ranks_; }
-  /// Returns a factor on all samples: requested over measured ranks, if the measured ones used all cores (for
-  /// device times, all devices).
-  [[nodiscard]] double crowding() const { return crowding_; }
 
  private:
   /// Samples of one number of ranks.
   struct Source {
     std::shared_ptr<const OpFits> fits;
-    double crowding = 1;
+    double crowding = 1;  // requested over measured ranks, if the measured ones used all cores or devices
   };
   [[nodiscard]] static Answer answer_of(const Source& source, const TracedOp& op);
 
   int ranks_ = 1;
-  double crowding_ = 1;
   Source source_;
   Source fuller_;  // of other ranks, with many more samples, for calls far from all of `source_`; or null
 };

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
+#include "rossby/plan/json_fields.hpp"
 #include "rossby/plan/pipeline.hpp"
 #include "rossby/plan/transfers.hpp"
 
@@ -329,32 +329,49 @@ double doubt_of(double seconds, double upper) {
   return seconds > 0 && upper > seconds ? std::log(upper / seconds) / nine_of_ten : 0;
 }
 
-nlohmann::ordered_json json_of(const Prediction& p) {
-  nlohmann::ordered_json sent{
-      {"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
-  for (const EpochTraffic& epoch : p.sent_epochs)
-    sent["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
-  const auto [low, high] = interval_of(p.step(), p.doubt);
-  nlohmann::ordered_json json{{"step_seconds", p.step()},
-                              {"step_interval", {low, high}},
-                              {"imbalance", p.imbalance},
-                              {"epoch_steps", p.epoch_steps},
-                              {"sent", std::move(sent)},
-                              {"memory_bytes", p.memory_bytes},
-                              {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
-                              {"validation_seconds", p.validation},
-                              {"far_share", p.far_share},
-                              {"unmeasured", p.unmeasured}};
-  if (p.validation > 0) {
-    const auto [least, most] = interval_of(p.validation, p.validation_doubt);
-    json["validation_interval"] = {least, most};
-  }
-  if (p.validation_far_share > 0) json["validation_far_share"] = p.validation_far_share;
-  if (!p.left_out.empty()) json["left_out"] = p.left_out;
-  if (p.device_bytes > 0) json["device_bytes"] = p.device_bytes;
+static void each_field(SameAs<Prediction> auto& p, const auto& field) {
   for (const auto& [name, part] : step_parts)
-    if (part != &Prediction::launches || p.device_bytes > 0) json[name] = p.*part;
+    if (part == &Prediction::launches)
+      field(name, p.*part, 0);
+    else
+      field.newer(name, p.*part);
+  field("imbalance", p.imbalance);
+  field("epoch_steps", p.epoch_steps);
+  field("memory_bytes", p.memory_bytes);
+  field("device_bytes", p.device_bytes, 0);
+  field.newer("validation_seconds", p.validation);
+  field("far_share", p.far_share);
+  field("validation_far_share", p.validation_far_share, 0);
+  field("unmeasured", p.unmeasured);
+  field("left_out", p.left_out, {});
+}
+
+nlohmann::ordered_json json_of(const Prediction& p) {
+  nlohmann::ordered_json json = p;
+  json["step_seconds"] = p.step();
+  json["step_interval"] = interval_of(p.step(), p.doubt);
+  json["epoch_seconds"] = p.step() * static_cast<double>(p.epoch_steps);
+  if (p.validation > 0) json["validation_interval"] = interval_of(p.validation, p.validation_doubt);
+  json["sent"] = {{"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
+  for (const EpochTraffic& epoch : p.sent_epochs)
+    json["sent"]["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
   return json;
+}
+
+Prediction prediction_of(const nlohmann::ordered_json& json) {
+  auto p = json.get<Prediction>();
+  const auto doubt = [&](const char* interval, double seconds) {
+    return json.contains(interval) ? doubt_of(seconds, json.at(interval).at(1)) : 0;
+  };
+  p.doubt = doubt("step_interval", json.at("step_seconds"));
+  p.validation_doubt = doubt("validation_interval", p.validation);
+  const nlohmann::ordered_json& sent = json.at("sent");
+  p.sent_messages = sent.at("messages");
+  p.sent_bytes = sent.at("bytes");
+  p.sent_ranks = sent.at("ranks");
+  for (const auto& epoch : sent.value("epochs", nlohmann::ordered_json::array()))
+    p.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
+  return p;
 }
 
 }  // namespace rossby

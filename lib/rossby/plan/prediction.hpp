@@ -71,6 +71,7 @@ inline constexpr std::pair<const char*, double Prediction::*> step_parts[] = {
 
 /// Returns the interval that should contain nine of ten measurements, for a prediction of `seconds`.
 [[nodiscard]] std::pair<double, double> interval_of(double seconds, double doubt);
+
 /// Returns the doubt with this upper end of the interval.
 [[nodiscard]] double doubt_of(double seconds, double upper);
 
@@ -98,5 +99,6 @@ inline constexpr std::pair<const char*, double Prediction::*> step_parts[] = {
 [[nodiscard]] std::string message_round_of(const TracedOp& op);
 
 [[nodiscard]] nlohmann::ordered_json json_of(const Prediction& prediction);
+[[nodiscard]] Prediction prediction_of(const nlohmann::ordered_json& json);
 
 }  // namespace rossby

@@ -116,6 +116,12 @@ double measure_gemm(int size, int threads) {
   });
 }
 
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 std::string processor() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);)

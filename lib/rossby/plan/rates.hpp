@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace rossby {
 
@@ -17,6 +18,8 @@ enum class Stream {
 /// Returns the largest SGEMM rate for square matrices of `size`, in flops per second; every thread has its
 /// own.
 [[nodiscard]] double measure_gemm(int size, int threads);
+/// Returns the median; of an even number, the lower one of the middle two.
+[[nodiscard]] double median_of(std::vector<double> values);
 /// Returns the processor's name, or "unknown".
 [[nodiscard]] std::string processor();
 

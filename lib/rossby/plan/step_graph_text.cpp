@@ -3,11 +3,62 @@
 #include <string_view>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
+#include "rossby/plan/json_fields.hpp"
 #include "rossby/plan/step_graph.hpp"
 
 namespace rossby {
+static void each_field(SameAs<Cost> auto& cost, const auto& field) {
+  field("flops", cost.flops);
+  field("bytes", cost.bytes);
+  field("messages", cost.messages);
+  field("message_bytes", cost.message_bytes);
+}
+static void each_field(SameAs<TracedBlock> auto& block, const auto& field) {
+  field("name", block.name);
+  field("calls", block.calls);
+  field("rows", block.rows);
+  field("columns", block.cols);
+  field("channels", block.channels);
+  field("parameters", block.parameters);
+  field("parameter_bytes", block.parameter_bytes);
+  field("activation_bytes", block.activation_bytes);
+  field("forward_seconds", block.forward_seconds);
+  field("backward_seconds", block.backward_seconds);
+  field("forward", block.forward);
+  field("backward", block.backward);
+}
+static void each_field(SameAs<TracedHandOver> auto& over, const auto& field) {
+  field("to_stage", over.to);
+  field("backward", over.backward);
+  field("messages", over.messages);
+  field("bytes", over.bytes);
+}
+static void each_field(SameAs<StepGraph::Op> auto& op, const auto& field) {
+  field("name", op.name);
+  field("calls", op.calls);
+  each_field(op.cost, field);
+}
+/// All but what differs in files: edges by the names of blocks, and values for other stages if there are any.
+static void each_field(SameAs<StepGraph> auto& graph, const auto& field) {
+  field("model", graph.model);
+  field("rank", graph.rank);
+  field("ranks", graph.ranks);
+  field("stage", graph.stage);
+  field("stages", graph.stages);
+  field("steps", graph.steps);
+  field("parameters", graph.parameters);
+  field("parameter_bytes", graph.parameter_bytes);
+  field("activation_bytes", graph.activation_bytes);
+  field("device_bytes", graph.device_bytes);
+  field("step_seconds", graph.step_seconds);
+  field("forward", graph.forward);
+  field("backward", graph.backward);
+  field("blocks", graph.blocks);
+  field("ops", graph.ops);
+  field("rest", graph.rest);
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -75,28 +126,6 @@ std::string times_of(const StepGraph& graph) {
   return text + fmt::format("{:<30}{:>24.3f}{:>8.1f}\n", "all", 1e3 * graph.step_seconds, 100.0);
 }
 
-Json cost_json(const Cost& cost) {
-  return {{"flops", cost.flops},
-          {"bytes", cost.bytes},
-          {"messages", cost.messages},
-          {"message_bytes", cost.message_bytes}};
-}
-
-Json block_json(const TracedBlock& block) {
-  return {{"name", block.name},
-          {"calls", block.calls},
-          {"rows", block.rows},
-          {"columns", block.cols},
-          {"channels", block.channels},
-          {"parameters", block.parameters},
-          {"parameter_bytes", block.parameter_bytes},
-          {"activation_bytes", block.activation_bytes},
-          {"forward_seconds", block.forward_seconds},
-          {"backward_seconds", block.backward_seconds},
-          {"forward", cost_json(block.forward)},
-          {"backward", cost_json(block.backward)}};
-}
-
 std::string stage_of(const StepGraph& graph) {
   return graph.stages > 1 ? fmt::format(", stage {} of {}", graph.stage + 1, graph.stages) : "";
 }
@@ -140,59 +169,13 @@ std::string text_of(const StepGraph& graph) {
 }
 
 Json json_of(const StepGraph& graph) {
-  Json json = {{"model", graph.model},
-               {"rank", graph.rank},
-               {"ranks", graph.ranks},
-               {"stage", graph.stage},
-               {"stages", graph.stages},
-               {"steps", graph.steps},
-               {"parameters", graph.parameters},
-               {"parameter_bytes", graph.parameter_bytes},
-               {"activation_bytes", graph.activation_bytes},
-               {"device_bytes", graph.device_bytes},
-               {"step_seconds", graph.step_seconds},
-               {"forward", cost_json(graph.forward)},
-               {"backward", cost_json(graph.backward)},
-               {"blocks", Json::array()},
-               {"edges", Json::array()},
-               {"ops", Json::array()}};
-  for (const TracedBlock& block : graph.blocks) json["blocks"].push_back(block_json(block));
-  json["rest"] = block_json(graph.rest);
+  Json json = graph;
+  json["edges"] = Json::array();
   const auto name = [&](int block) { return graph.blocks[static_cast<std::size_t>(block)].name; };
   for (const TracedEdge& edge : graph.edges)
     json["edges"].push_back({{"from", name(edge.from)}, {"to", name(edge.to)}, {"bytes", edge.bytes}});
-  for (const TracedHandOver& over : graph.handed_over)
-    json["handed_over"].push_back({{"to_stage", over.to},
-                                   {"backward", over.backward},
-                                   {"messages", over.messages},
-                                   {"bytes", over.bytes}});
-  for (const StepGraph::Op& op : graph.ops) {
-    Json entry = {{"name", op.name}, {"calls", op.calls}};
-    entry.update(cost_json(op.cost));
-    json["ops"].push_back(std::move(entry));
-  }
+  if (!graph.handed_over.empty()) json["handed_over"] = graph.handed_over;
   return json;
-}
-
-Cost cost_of(const Json& json) {
-  return {json.at("flops"), json.at("bytes"), json.at("messages"), json.at("message_bytes")};
-}
-
-TracedBlock block_of(const Json& json) {
-  TracedBlock block;
-  block.name = json.at("name");
-  block.calls = json.at("calls");
-  block.rows = json.at("rows");
-  block.cols = json.at("columns");
-  block.channels = json.at("channels");
-  block.forward = cost_of(json.at("forward"));
-  block.backward = cost_of(json.at("backward"));
-  block.parameters = json.at("parameters");
-  block.activation_bytes = json.at("activation_bytes");
-  block.parameter_bytes = json.at("parameter_bytes");
-  block.forward_seconds = json.at("forward_seconds");
-  block.backward_seconds = json.at("backward_seconds");
-  return block;
 }
 
 /// Returns nodes and edges, named after the stage.
@@ -257,34 +240,14 @@ Json json_of(const std::vector<StepGraph>& stages) {
 }
 
 StepGraph step_graph_of(const Json& json) {
-  StepGraph graph;
-  graph.model = json.at("model");
-  graph.rank = json.at("rank");
-  graph.ranks = json.at("ranks");
-  graph.stage = json.at("stage");
-  graph.stages = json.at("stages");
-  graph.steps = json.at("steps");
-  graph.parameters = json.at("parameters");
-  graph.parameter_bytes = json.at("parameter_bytes");
-  graph.activation_bytes = json.at("activation_bytes");
-  graph.device_bytes = json.at("device_bytes");
-  graph.step_seconds = json.at("step_seconds");
-  graph.forward = cost_of(json.at("forward"));
-  graph.backward = cost_of(json.at("backward"));
-  for (const Json& block : json.at("blocks")) graph.blocks.push_back(block_of(block));
-  graph.rest = block_of(json.at("rest"));
-  const auto number = [&](const Json& name) {
-    const auto found = std::find_if(graph.blocks.begin(), graph.blocks.end(), [&](const TracedBlock& block) {
-      return block.name == name.get<std::string>();
-    });
-    return static_cast<int>(found - graph.blocks.begin());
-  };
-  for (const Json& edge : json.at("edges"))
-    graph.edges.push_back({number(edge.at("from")), number(edge.at("to")), edge.at("bytes")});
-  for (const Json& over : json.value("handed_over", Json::array()))
-    graph.handed_over.push_back(
-        {over.at("to_stage"), over.at("backward"), over.at("messages"), over.at("bytes")});
-  for (const Json& op : json.at("ops")) graph.ops.push_back({op.at("name"), op.at("calls"), cost_of(op)});
+  auto graph = json.get<StepGraph>();
+  for (const Json& edge : json.at("edges")) {
+    const auto number = [&](const char* end) {
+      return static_cast<int>(block_named(graph, edge.at(end).get<std::string>()));
+    };
+    graph.edges.push_back({number("from"), number("to"), edge.at("bytes")});
+  }
+  if (json.contains("handed_over")) json.at("handed_over").get_to(graph.handed_over);
   return graph;
 }
 

@@ -112,42 +112,38 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.epoch_steps = batches;
   double waits = 0;
   const auto sent = [&] { return options.sent ? options.sent() : Traffic{}; };
-  if (has_tables(task)) {
-    const Index count = std::min(batches, options.most_steps);
-    for (Index i = 0; i < batches && i < 2 * options.most_steps; ++i) walk.next();
+  /// Counts the calls of `run` as often as an epoch makes them.
+  const auto count = [&](Index times, const auto& run) {
     BlockTrace trace;
     tape.set_trace(&trace);
     const Traffic before = sent();
-    for (Index i = 0; i < count; ++i) walk.next();
-    result.sent = sent();
-    result.sent -= before;
-    result.ops = trace.ops();
-    result.steps = count;
-    waits = static_cast<double>(trace.waits());
+    run();
+    Traffic more = sent();
+    more -= before;
+    result.sent += {more.messages * times, more.bytes * times};
+    waits += static_cast<double>(trace.waits() * times);
+    for (TracedOp op : trace.ops()) {
+      op.calls *= times;
+      add(result.ops, op);
+    }
     tape.set_trace(nullptr);
+    return TracedStep{trace.ops(), trace.legs()};
+  };
+  if (has_tables(task)) {
+    result.steps = std::min(batches, options.most_steps);
+    for (Index i = 0; i < batches && i < 2 * options.most_steps; ++i) walk.next();
+    (void)count(1, [&] {
+      for (Index i = 0; i < result.steps; ++i) walk.next();
+    });
   } else {
     const std::vector<Index> runs = task.runs();
     Index longest = 0;
     for (const Index batch : runs) walk.run(batch);  // work of a first step only
     for (std::size_t k = 0; k < runs.size(); ++k) {
-      const Index end = k + 1 < runs.size() ? runs[k + 1] : batches;
-      BlockTrace trace;
-      tape.set_trace(&trace);
-      const Traffic before = sent();
-      walk.run(runs[k]);
-      Traffic more = sent();
-      more -= before;
-      result.sent += {more.messages * (end - runs[k]), more.bytes * (end - runs[k])};
-      waits += static_cast<double>(trace.waits() * (end - runs[k]));
-      if (end - runs[k] > longest) {
-        longest = end - runs[k];
-        result.in_order = {trace.ops(), trace.legs()};
-      }
-      for (TracedOp op : trace.ops()) {
-        op.calls *= end - runs[k];
-        add(result.ops, op);
-      }
-      tape.set_trace(nullptr);
+      const Index length = (k + 1 < runs.size() ? runs[k + 1] : batches) - runs[k];
+      TracedStep one = count(length, [&] { walk.run(runs[k]); });
+      if (length > longest) result.in_order = std::move(one);
+      longest = std::max(longest, length);
     }
     result.steps = batches;
   }

@@ -23,11 +23,10 @@ TransferTimes::TransferTimes(const MachineProfile& profile, const TransferPlace&
   measured_ = copy_.brought > 0 && copy_.home > 0;
   const double left = std::max(profile.memory_bytes - place.memory_bytes, 0.0);
   const bool known = profile.memory_bytes > 0;
-  reads_disk_ = known && place.streamed_bytes > left;
   const double waits = known ? std::min(dirty_ratio * left, place.streamed_bytes) : place.streamed_bytes;
-  writes_disk_ = waits < place.streamed_bytes;
-  const double written = writes_disk_ ? 1 - waits / place.streamed_bytes : 0;
-  move_ = {std::max(copy_.brought, reads_disk_ ? byte("disk_read") : 0),
+  const double written = waits < place.streamed_bytes ? 1 - waits / place.streamed_bytes : 0;
+  const bool reads_disk = known && place.streamed_bytes > left;
+  move_ = {std::max(copy_.brought, reads_disk ? byte("disk_read") : 0),
            std::max(copy_.home, written * byte("disk_write"))};
   cores_ = static_cast<double>(profile.cores) / std::max(place.ranks_on_host, 1);
   busy_ = std::min(static_cast<double>(place.threads), cores_);

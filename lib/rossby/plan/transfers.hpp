@@ -38,9 +38,6 @@ class TransferTimes {
   [[nodiscard]] double waiting(double computing, const Moved& moved) const;
   /// True if the rates were measured; otherwise, nothing waits.
   [[nodiscard]] bool measured() const { return measured_; }
-  /// True if chunks come from (go to) the disk, not the system's page cache.
-  [[nodiscard]] bool reads_disk() const { return reads_disk_; }
-  [[nodiscard]] bool writes_disk() const { return writes_disk_; }
 
  private:
   [[nodiscard]] double waiting_for_device(double computing, const Moved& moved) const;
@@ -51,7 +48,7 @@ class TransferTimes {
   Transfer way_ = Transfer::pinned_async;
   double cores_ = 1;  // a rank's share of the host
   double busy_ = 1;   // cores of these that computing takes
-  bool measured_ = false, reads_disk_ = false, writes_disk_ = false;
+  bool measured_ = false;
 };
 
 }  // namespace rossby

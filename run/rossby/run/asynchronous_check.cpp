@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "rossby/plan/rates.hpp"
 #include "rossby/run/console.hpp"
 
 namespace rossby {
@@ -31,23 +33,7 @@ double divide(Shares& shares) {
   return sum;
 }
 
-double percent_off(double predicted, double measured) {
-  return measured > 0 ? 100 * (predicted / measured - 1) : 0;
-}
-
 }  // namespace
-
-AsynchronousPlan asynchronous_plan_of(const nlohmann::ordered_json& json) {
-  AsynchronousPlan plan;
-  plan.windows = json.at("sub_batch");
-  plan.worker_seconds = json.at("worker_seconds");
-  plan.update_seconds = json.at("update_seconds");
-  plan.statistics.epoch_seconds = json.at("epoch_seconds");
-  plan.statistics.updates = json.at("updates");
-  plan.statistics.mini_batch = json.at("mini_batch_shares").get<Shares>();
-  plan.statistics.staleness = json.at("staleness_shares").get<Shares>();
-  return plan;
-}
 
 std::optional<AsynchronousPlan> measured_asynchronous(const std::string& metrics_file, double windows) {
   std::ifstream in(metrics_file);
@@ -87,9 +73,7 @@ std::optional<AsynchronousPlan> measured_asynchronous(const std::string& metrics
   divide(plan.statistics.staleness);
   // The last sub-batch of an epoch may have fewer windows.
   plan.windows = trained / weight / mean_of(plan.statistics.mini_batch);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  plan.statistics.epoch_seconds = *middle;
+  plan.statistics.epoch_seconds = median_of(std::move(seconds));
   return plan;
 }
 
@@ -101,29 +85,20 @@ std::string text_of(const AsynchronousPlan& plan) {
 }
 
 std::string asynchronous_table(const CheckedRuns& all) {
-  struct Column {
-    const char* name;
-    double sum = 0, worst = 0;
-    void add(double error) {
-      sum += std::abs(error);
-      worst = std::max(worst, std::abs(error));
-    }
-  };
-  Column epochs{"epoch"}, batches{"mini-batch"}, staleness{"staleness"};
+  Errors epochs, batches, staleness;
   std::string table;
-  int count = 0;
   for (std::size_t i = 0; i < all.runs.size(); ++i) {
     const auto& p = all.plans[i].asynchronous;
     const auto& m = all.plans[i].asynchronous_measured;
     if (!p || !m) continue;
-    if (count++ == 0)
+    if (epochs.count == 0)
       table = fmt::format("{:<28}{:>6}{:>11}{:>11}{:>9}{:>12}{:>11}{:>9}{:>7}{:>11}{:>11}{:>9}{:>7}\n",
                           "asynchronous run", "ranks", "epoch s", "predicted", "error %", "mini-batch",
                           "predicted", "error %", "TV", "staleness", "predicted", "error %", "TV");
     const AsyncStatistics &ps = p->statistics, &ms = m->statistics;
-    const double epoch = percent_off(ps.epoch_seconds, ms.epoch_seconds);
-    const double batch = percent_off(p->mini_batch(), m->mini_batch());
-    const double stale = percent_off(p->staleness(), m->staleness());
+    const double epoch = error_of(ps.epoch_seconds, ms.epoch_seconds);
+    const double batch = error_of(p->mini_batch(), m->mini_batch());
+    const double stale = error_of(p->staleness(), m->staleness());
     epochs.add(epoch);
     batches.add(batch);
     staleness.add(stale);
@@ -134,12 +109,13 @@ std::string asynchronous_table(const CheckedRuns& all) {
         p->mini_batch(), batch, total_variation(ps.mini_batch, ms.mini_batch), m->staleness(), p->staleness(),
         stale, total_variation(ps.staleness, ms.staleness));
   }
-  if (count == 0) return table;
-  table += fmt::format("{} asynchronous run{}: mean error (worst)", count, count == 1 ? "" : "s");
-  for (const Column& column : {epochs, batches, staleness})
-    table += fmt::format("{} {} {:.1f} % ({:.1f} %)", column.name == epochs.name ? " of the" : ",",
-                         column.name, column.sum / count, column.worst);
-  return table + "\n";
+  if (epochs.count == 0) return table;
+  const auto text = [](const char* name, const Errors& of) {
+    return fmt::format("{} {:.1f} % ({:.1f} %)", name, of.sum / of.count, of.worst);
+  };
+  return table + fmt::format("{} asynchronous run{}: mean error (worst) of the {}, {}, {}\n", epochs.count,
+                             epochs.count == 1 ? "" : "s", text("epoch", epochs), text("mini-batch", batches),
+                             text("staleness", staleness));
 }
 
 }  // namespace rossby

@@ -3,16 +3,11 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "rossby/run/plan_check.hpp"
 
 // Compares predictions of asynchronous updates with measurements.
 
 namespace rossby {
-
-/// Reads the asynchronous part of plan.json. Throws nlohmann's errors if json_of did not write it.
-[[nodiscard]] AsynchronousPlan asynchronous_plan_of(const nlohmann::ordered_json& json);
 
 /// Returns the updates that a run's metrics.jsonl reports for the ranks that it ended on; nullopt if no such
 /// epoch is there. Mini-batches and staleness are of all epochs, seconds of the median epoch. The first epoch

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
+#include "rossby/plan/json_fields.hpp"
 #include "rossby/plan/prediction.hpp"
 #include "rossby/run/asynchronous_run.hpp"
 #include "rossby/run/console.hpp"
@@ -14,6 +15,9 @@
 
 namespace rossby {
 namespace {
+
+constexpr const char* not_of_devices =
+    "asynchronous updates are predicted only for the host. Give --device cpu";
 
 /// Bytes of the sums of counts, votes and flags.
 constexpr double header_bytes = 8 * 64;
@@ -55,11 +59,12 @@ std::vector<double> with_sleep(std::vector<double> seconds, const GroupSleep& sl
 }
 
 AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProfile& profile,
-                                   const Config& config, const AsynchronousLimits& limits) {
+                                   const Config& config, const PlanQuestion& limits) {
   AsynchronousCandidate found;
   found.refused = candidate.refused;
   if (!candidate.plan || !found.refused.empty()) return found;
-  found.refused = why_not_asynchronous(config, candidate.stages);
+  found.refused =
+      candidate.plan->place.on_device ? not_of_devices : why_not_asynchronous(config, candidate.stages);
   if (!found.refused.empty()) return found;
   static_cast<AsynchronousPlan&>(found) = plan_asynchronous(*candidate.plan, profile, config);
   const double batch = found.mini_batch();
@@ -80,6 +85,7 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   AsynchronousPlan found;
   const Prediction& p = plan.interpolated;
   const Place& place = plan.place;
+  if (place.on_device) user_error("{}, or leave --machine out", not_of_devices);
   found.windows = static_cast<double>(plan.batch) / place.time_groups;
   const double header = looked_at_sum(profile, place, header_bytes);
   found.update_seconds = header + looked_at_sum(profile, place, p.summed_bytes) + p.optimiser;
@@ -121,7 +127,7 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
 std::vector<AsynchronousCandidate> asynchronous_candidates(const std::vector<Candidate>& candidates,
                                                            const MachineProfile& profile,
                                                            const LoadConfig& load,
-                                                           const AsynchronousLimits& limits) {
+                                                           const PlanQuestion& limits) {
   std::vector<AsynchronousCandidate> all;
   for (const Candidate& candidate : candidates)
     all.push_back(asynchronous(candidate, profile, load(candidate.settings), limits));
@@ -165,16 +171,25 @@ std::string text_of(const std::vector<Candidate>& candidates,
                             c.ranks == 1 ? "" : "s", fmt::join(c.settings, " --set "));
 }
 
+static void each_field(SameAs<AsynchronousPlan> auto& plan, const auto& field) {
+  field("sub_batch", plan.windows);
+  field("worker_seconds", plan.worker_seconds);
+  field("update_seconds", plan.update_seconds);
+  field("epoch_seconds", plan.statistics.epoch_seconds);
+  field("updates", plan.statistics.updates);
+  field("mini_batch_shares", plan.statistics.mini_batch);
+  field("staleness_shares", plan.statistics.staleness);
+}
+
 nlohmann::ordered_json json_of(const AsynchronousPlan& plan) {
-  return {{"sub_batch", plan.windows},
-          {"worker_seconds", plan.worker_seconds},
-          {"update_seconds", plan.update_seconds},
-          {"epoch_seconds", plan.statistics.epoch_seconds},
-          {"updates", plan.statistics.updates},
-          {"mini_batch", plan.mini_batch()},
-          {"mini_batch_shares", plan.statistics.mini_batch},
-          {"staleness", plan.staleness()},
-          {"staleness_shares", plan.statistics.staleness}};
+  nlohmann::ordered_json json = plan;
+  json["mini_batch"] = plan.mini_batch();
+  json["staleness"] = plan.staleness();
+  return json;
+}
+
+AsynchronousPlan asynchronous_plan_of(const nlohmann::ordered_json& json) {
+  return json.get<AsynchronousPlan>();
 }
 
 nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,

@@ -7,15 +7,9 @@
 
 #include "rossby/plan/asynchronous.hpp"
 #include "rossby/run/candidates.hpp"
+#include "rossby/run/plan_question.hpp"
 
 namespace rossby {
-
-/// Limits for asynchronous trainings.
-struct AsynchronousLimits {
-  double target_batch = 0;   // windows of an update, mean; 0: any
-  double tolerance = 0.5;    // largest relative difference from target_batch
-  double max_staleness = 0;  // mean; 0: any
-};
 
 /// A candidate whose time groups train asynchronously.
 struct AsynchronousCandidate : AsynchronousPlan {
@@ -28,9 +22,10 @@ struct AsynchronousCandidate : AsynchronousPlan {
 [[nodiscard]] AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfile& profile,
                                                  const Config& config);
 
+/// Refuses candidates beyond the question's limits of mini-batch and staleness.
 [[nodiscard]] std::vector<AsynchronousCandidate> asynchronous_candidates(
     const std::vector<Candidate>& candidates, const MachineProfile& profile, const LoadConfig& load,
-    const AsynchronousLimits& limits);
+    const PlanQuestion& limits);
 
 /// Returns the index of the candidate with the shortest epoch; −1 if none fits.
 [[nodiscard]] int fastest(const std::vector<AsynchronousCandidate>& candidates);
@@ -39,6 +34,9 @@ struct AsynchronousCandidate : AsynchronousPlan {
                                   const std::vector<AsynchronousCandidate>& asynchronous);
 [[nodiscard]] nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,
                                              const std::vector<AsynchronousCandidate>& asynchronous);
+/// Returns the asynchronous part of plan.json.
 [[nodiscard]] nlohmann::ordered_json json_of(const AsynchronousPlan& plan);
+/// Reads it. Throws nlohmann's errors if json_of did not write it.
+[[nodiscard]] AsynchronousPlan asynchronous_plan_of(const nlohmann::ordered_json& json);
 
 }  // namespace rossby

@@ -134,8 +134,7 @@ double train(const Communicator& comm, const Config& config) {
 }
 
 /// Measures one rank's bytes per second while all ranks write to their own files and read them back.
-void time_disk(const Communicator& comm, const CalibrationOptions& options, int ranks,
-               MachineProfile& profile) {
+void time_disk(const Communicator& comm, const CalibrationOptions& options, const AddRate& add) {
   const std::size_t bytes = options.quick ? 1 << 20 : 64 << 20;
   const std::vector<char> data(bytes, 'x');
   std::vector<char> back(bytes);
@@ -156,18 +155,12 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, int 
     close(handle);
     if (!written || !read) user_error("{}: cannot be written and read back", file.path());
   });
-  MpiReducer reducer(comm);
-  reducer.sum(seconds);
-  const auto rate = [&](double sum) { return static_cast<double>(bytes) * comm.size() / sum; };
-  profile.rates.push_back(
-      {"disk_write", ranks, options.threads, static_cast<double>(bytes), rate(seconds[0]), 0});
-  profile.rates.push_back(
-      {"disk_read", ranks, options.threads, static_cast<double>(bytes), rate(seconds[1]), 0});
+  add("disk_write", static_cast<double>(bytes), static_cast<double>(bytes) / seconds[0]);
+  add("disk_read", static_cast<double>(bytes), static_cast<double>(bytes) / seconds[1]);
 }
 
 /// Measures bytes per second from the page cache: the processor time of chunks of streamed relations.
-void time_files(const Communicator& comm, const CalibrationOptions& options, int ranks,
-                MachineProfile& profile) {
+void time_files(const Communicator& comm, const CalibrationOptions& options, const AddRate& add) {
   // As much memory as a file, because chunks of a training do not stay in a CPU cache.
   const std::size_t bytes = options.quick ? 1 << 20 : 128 << 20,
                     piece = std::min<std::size_t>(bytes / 4, 8 << 20);
@@ -190,18 +183,17 @@ void time_files(const Communicator& comm, const CalibrationOptions& options, int
       for (int way = 0; way < 2 && pass > 0; ++way) seconds[way].push_back(of_pass[way]);
     }
   });
-  MpiReducer reducer(comm);
-  for (const bool write : {true, false}) {
-    std::vector<double>& of = seconds[write ? 0 : 1];
-    std::nth_element(of.begin(), of.begin() + passes / 2 - 1, of.end());
-    double sum = of[passes / 2 - 1];
-    reducer.sum(std::span<double>(&sum, 1));
-    profile.rates.push_back({write ? "file_write" : "file_read", ranks, options.threads,
-                             static_cast<double>(bytes), static_cast<double>(bytes) * comm.size() / sum, 0});
-  }
+  for (const bool write : {true, false})
+    add(write ? "file_write" : "file_read", static_cast<double>(bytes),
+        static_cast<double>(bytes) / median_of(seconds[write ? 0 : 1]));
 }
 
 }  // namespace
+
+void AddRate::operator()(const char* kind, double size, double rate, double spread) const {
+  MpiReducer(comm).sum(std::span<double>(&rate, 1));
+  profile.rates.push_back({kind, ranks_on_host(comm), threads, size, rate / comm.size(), spread});
+}
 
 Communicator alone_on_host(const Communicator& comm) {
   return Communicator::self(rank_on_host(comm), ranks_on_host(comm));
@@ -335,25 +327,23 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     for (const auto& [length, of] : apart)
       profile.stragglers.push_back(
           {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.mean / of.count});
-  const auto median = differences.begin() + std::ssize(differences) / 2;
-  std::nth_element(differences.begin(), median, differences.end());
-  return *median;
+  return median_of(std::move(differences));
 }
 
 void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
-  const int ranks = ranks_on_host(comm), threads = options.threads;
-  MpiReducer reducer(comm);
   constexpr int rounds = 3;
+  const int threads = options.threads;
+  const AddRate add_mean{comm, threads, profile};
   const auto add = [&](const char* kind, double size, const std::function<double()>& measure) {
     double rates[rounds];
     for (double& rate : rates) {
       comm.barrier();
       rate = measure();
     }
-    reducer.sum(rates);
+    MpiReducer(comm).sum(rates);
     std::sort(std::begin(rates), std::end(rates));
-    profile.rates.push_back({kind, ranks, threads, size, rates[rounds / 2] / comm.size(),
-                             (rates[rounds - 1] - rates[0]) / 2 / rates[rounds / 2]});
+    const double median = rates[rounds / 2];
+    add_mean(kind, size, median / comm.size(), (rates[rounds - 1] - rates[0]) / 2 / median);
   };
   const double seconds = (options.quick ? 0.005 : 0.2) / rounds;
   for (const double bytes : {1.0 * (1 << 18), 1.0 * (1 << 21), 1.0 * (1 << 24), 1.0 * (1 << 28)}) {
@@ -364,9 +354,9 @@ void measure_rates(const Communicator& comm, const CalibrationOptions& options, 
     if (options.quick && size > 128) break;
     add("gemm", size, [&] { return measure_gemm(size, threads); });
   }
-  time_disk(comm, options, ranks, profile);
+  time_disk(comm, options, add_mean);
   comm.barrier();
-  time_files(comm, options, ranks, profile);
+  time_files(comm, options, add_mean);
 }
 
 }  // namespace rossby

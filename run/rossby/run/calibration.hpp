@@ -24,6 +24,14 @@ struct CalibrationOptions {
   std::vector<Config> own;          // trainings of the user, measured too
 };
 
+/// Adds the mean of the ranks' rates to a profile. Ranks of one host measure at the same time. Collective.
+struct AddRate {
+  const Communicator& comm;
+  int threads;
+  MachineProfile& profile;
+  void operator()(const char* kind, double size, double rate, double spread = 0) const;
+};
+
 /// Times steps of a training on `own`, while all ranks of `together` time theirs. Collective over `together`.
 [[nodiscard]] TimedOps time_training(const Communicator& together, const Communicator& own,
                                      const Config& config, double seconds,

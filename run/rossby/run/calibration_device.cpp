@@ -2,6 +2,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rossby/base/random.hpp"
@@ -9,6 +10,7 @@
 #include "rossby/kernels/product.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/plan/rates.hpp"
 #include "rossby/run/calibration.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/tensor/buffer.hpp"
@@ -31,30 +33,10 @@ double time_queue(const Communicator& comm, Device& device, const std::function<
     device.wait();
     times.push_back(begin.seconds());
   }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[repeats / 2];
+  return median_of(std::move(times));
 }
 
-/// Adds rates to a profile. Ranks of one host measure at the same time; a rate is the mean over the ranks.
-class Rates {
- public:
-  Rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile)
-      : comm_(&comm), ranks_(ranks_on_host(comm)), threads_(options.threads), profile_(&profile) {}
-
-  void add(const char* kind, double size, double amount, double seconds) {
-    double rate = amount / seconds;
-    MpiReducer reducer(*comm_);
-    reducer.sum(std::span<double>(&rate, 1));
-    profile_->rates.push_back({kind, ranks_, threads_, size, rate / comm_->size(), 0});
-  }
-
- private:
-  const Communicator* comm_;
-  int ranks_, threads_;
-  MachineProfile* profile_;
-};
-
-void measure_copies(const Communicator& comm, Device& device, Index bytes, Rates& rates) {
+void measure_copies(const Communicator& comm, Device& device, Index bytes, const AddRate& add) {
   DeviceDriver& driver = device.driver();
   const Buffer<std::byte> there(bytes, device);
   Buffer<std::byte> back(bytes, device), pageable(bytes), pinned = Buffer<std::byte>::pinned(bytes, device),
@@ -64,7 +46,7 @@ void measure_copies(const Communicator& comm, Device& device, Index bytes, Rates
   const auto size = static_cast<std::size_t>(bytes);
   const auto amount = static_cast<double>(bytes);
   const auto time = [&](const char* kind, double moved, const std::function<void()>& work) {
-    rates.add(kind, amount, moved, time_queue(comm, device, work));
+    add(kind, amount, moved / time_queue(comm, device, work));
   };
   time("copy_in", amount, [&] { driver.copy_in(back.data(), pageable.data(), size); });
   time("copy_out", amount, [&] { driver.copy_out(pageable.data(), there.data(), size); });
@@ -87,7 +69,7 @@ std::vector<float> noise(Index size) {
   return values;
 }
 
-void measure_products(const Communicator& comm, const Exec& exec, Index size, Rates& rates) {
+void measure_products(const Communicator& comm, const Exec& exec, Index size, const AddRate& add) {
   Device& device = *exec.device;
   Buffer<float> a(size * size, device), b(size * size, device), c(size * size, device);
   // Zeros draw less power than a training's numbers, and would be multiplied at a higher clock.
@@ -101,7 +83,7 @@ void measure_products(const Communicator& comm, const Exec& exec, Index size, Ra
     for (int k = 0; k < products; ++k)
       matrix_product<float>(exec, view(c), Operand::plain, view(a), Operand::plain, view(b), false);
   });
-  rates.add("device_gemm", n, products * 2 * n * n * n, seconds);
+  add("device_gemm", n, products * 2 * n * n * n / seconds);
 }
 
 /// Returns the seconds to wait for an idle device and to fetch the sums of a step from it.
@@ -116,8 +98,7 @@ double time_waiting(Device& device) {
     device.settle();
     times.push_back(begin.seconds());
   }
-  std::nth_element(times.begin(), times.begin() + waits / 2, times.end());
-  return times[waits / 2];
+  return median_of(std::move(times));
 }
 
 /// Returns the GPUs of a host: those that a rank sees or, if one each, those that ranks take. Collective.
@@ -142,10 +123,10 @@ void measure_device(const Communicator& comm, const CalibrationOptions& options,
   profile.device = {device.driver().name(),
                     choice.backend == Backend::cuda ? gpus_of_host(comm, choice) : profile.cores,
                     static_cast<double>(device.driver().total_bytes()), wait / comm.size()};
-  Rates rates(comm, options, profile);
-  measure_copies(comm, device, Index{1} << (small ? 20 : 28), rates);
+  const AddRate add{comm, options.threads, profile};
+  measure_copies(comm, device, Index{1} << (small ? 20 : 28), add);
   for (const Index size : {64, 512, 4096, 8192})
-    if (!small || size == 64) measure_products(comm, exec, size, rates);
+    if (!small || size == 64) measure_products(comm, exec, size, add);
 }
 
 }  // namespace rossby

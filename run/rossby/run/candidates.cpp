@@ -22,16 +22,6 @@
 namespace rossby {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts(1);
-  for (const char c : text)
-    if (c == at)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  return parts;
-}
-
 /// Splits at commas outside lists and strings.
 std::vector<std::string> separate_values(const std::string& text) {
   std::vector<std::string> values(1);
@@ -326,7 +316,7 @@ std::pair<std::string, std::vector<std::string>> varied_key(const std::string& t
 
 std::vector<int> rank_counts(const std::string& text) {
   std::set<int> counts;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : separate_values(text)) {
     const std::size_t dots = part.find("..");
     if (dots == std::string::npos) {
       counts.insert(rank_count(part, text));

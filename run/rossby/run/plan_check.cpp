@@ -16,25 +16,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-TrainingPlan read_plan(const std::string& run) {
+/// Reads the plan of a training that has ended.
+TrainingPlan read_measured(const std::string& run) {
   const std::string file = plan_file_of(run);
   std::error_code code;
   if (!std::filesystem::exists(file, code))
     user_error("{}: cannot be read. Only runs of rossby train --machine have this file", file);
   const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
-  return plan_of(json, file);
-}
-
-/// Reads the measured plan of a training that has ended.
-TrainingPlan read_measured(const std::string& run) {
-  TrainingPlan plan = read_plan(run);
-  if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
+  TrainingPlan plan = plan_of(json, file);
+  if (plan.measured.empty()) user_error("{}: its training has not ended", file);
   return plan;
-}
-
-double error_of(double predicted, double measured) {
-  return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
 
 /// Seconds of waiting for other ranks.
@@ -70,32 +62,22 @@ std::string sent_text(const TrainingPlan& plan) {
   return off(p.sent_messages, p.sent_bytes, m.sent_messages, m.sent_bytes);
 }
 
-/// Returns the runs with synchronous updates.
-CheckedRuns synchronous_of(const CheckedRuns& all) {
-  CheckedRuns some;
-  for (std::size_t i = 0; i < all.runs.size(); ++i) {
-    if (all.plans[i].asynchronous) continue;
-    some.runs.push_back(all.runs[i]);
-    some.plans.push_back(all.plans[i]);
-  }
-  return some;
+std::string text_of(const Errors& errors, const char* of) {
+  return fmt::format("{}{} run{}: mean error {:.1f} %, worst {:.1f} %", of, errors.count,
+                     errors.count == 1 ? "" : "s", errors.sum / errors.count, errors.worst);
 }
 
-struct Errors {
-  double sum = 0, worst = 0;
-  int count = 0;
-  void add(double error) {
-    sum += std::abs(error);
-    worst = std::max(worst, std::abs(error));
-    ++count;
-  }
-  [[nodiscard]] std::string text(const char* of) const {
-    return fmt::format("{}{} run{}: mean error {:.1f} %, worst {:.1f} %", of, count, count == 1 ? "" : "s",
-                       sum / count, worst);
-  }
-};
-
 }  // namespace
+
+double error_of(double predicted, double measured) {
+  return measured > 0 ? 100 * (predicted / measured - 1) : 0;
+}
+
+void Errors::add(double error) {
+  sum += std::abs(error);
+  worst = std::max(worst, std::abs(error));
+  ++count;
+}
 
 CheckedRuns read_checked_runs(const std::vector<std::string>& runs) {
   CheckedRuns all;
@@ -108,19 +90,18 @@ CheckedRuns read_checked_runs(const std::vector<std::string>& runs) {
   return all;
 }
 
-std::string check_table(const CheckedRuns& of_all) {
-  const CheckedRuns all = synchronous_of(of_all);
-  std::string table = asynchronous_table(of_all);
-  const auto& [runs, plans, faults] = all;
-  if (runs.empty()) return table;
-  table += fmt::format("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks",
-                       "threads", "measured ms", "predicted", "error %", "expected", "waiting ms",
-                       "predicted", "memory %", "sent");
+std::string check_table(const CheckedRuns& all) {
+  std::string table = asynchronous_table(all), caveats_of_runs;
   Errors steps, validations;
   int inside = 0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string& run = runs[i];
-    const TrainingPlan& plan = plans[i];
+  for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    const std::string& run = all.runs[i];
+    const TrainingPlan& plan = all.plans[i];
+    if (plan.asynchronous) continue;
+    if (steps.count == 0)
+      table += fmt::format("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks",
+                           "threads", "measured ms", "predicted", "error %", "expected", "waiting ms",
+                           "predicted", "memory %", "sent");
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
     const double error = error_of(p.step(), m.step);
@@ -138,20 +119,20 @@ std::string check_table(const CheckedRuns& of_all) {
     steps.add(error);
     inside += expected;
     if (p.validation > 0 && m.validation > 0) validations.add(error_of(p.validation, m.validation));
+    if (const std::string text = caveats(p); !text.empty())
+      caveats_of_runs += fmt::format("{}:\n{}", run, text);
   }
-  table += fmt::format("{}; in the expected interval {}\n", steps.text(""), inside);
-  if (validations.count > 0) table += validations.text("validations of ") + "\n";
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (const std::string text = caveats(plans[i].interpolated); !text.empty())
-      table += fmt::format("{}:\n{}", runs[i], text);
-  return table;
+  if (steps.count == 0) return table;
+  table += fmt::format("{}; in the expected interval {}\n", text_of(steps, ""), inside);
+  if (validations.count > 0) table += text_of(validations, "validations of ") + "\n";
+  return table + caveats_of_runs;
 }
 
-std::string region_table(const CheckedRuns& of_all) {
-  const CheckedRuns all = synchronous_of(of_all);
+std::string region_table(const CheckedRuns& all) {
   std::string table = fmt::format("{:<28}{:<12}{:>12}{:>12}{:>9}{:>9}\n", "run", "region", "measured ms",
                                   "predicted", "error %", "% step");
   for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    if (all.plans[i].asynchronous) continue;
     const TrainingPlan::Measured& m = all.plans[i].measured.front();
     const Prediction& p = all.plans[i].interpolated;
     // Waiting is part of other regions: mostly forward, backward and the reduction; for chunks, of forward

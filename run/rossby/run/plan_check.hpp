@@ -14,6 +14,15 @@ struct CheckedRuns {
   std::vector<std::string> faults;
 };
 
+/// Error of a prediction in per cent; 0 if nothing was measured.
+[[nodiscard]] double error_of(double predicted, double measured);
+/// Their mean and the worst, over runs.
+struct Errors {
+  double sum = 0, worst = 0;
+  int count = 0;
+  void add(double error);
+};
+
 /// Reads plan.json of run directories. Not collective.
 [[nodiscard]] CheckedRuns read_checked_runs(const std::vector<std::string>& runs);
 

@@ -9,7 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/run/asynchronous_check.hpp"
+#include "rossby/plan/json_fields.hpp"
+#include "rossby/plan/rates.hpp"
 #include "rossby/run/asynchronous_plan.hpp"
 #include "rossby/run/console.hpp"
 #include "rossby/run/planning.hpp"
@@ -17,92 +18,63 @@
 // Plans as JSON and as text, and the measurements in a run's metrics.
 
 namespace rossby {
-namespace {
 
 using Json = nlohmann::ordered_json;
 
-Prediction prediction_of(const Json& json) {
-  Prediction p;
-  for (const auto& [name, part] : step_parts) p.*part = json.value(name, 0.0);
-  p.device_bytes = json.value("device_bytes", 0.0);
-  p.imbalance = json.at("imbalance");
-  p.epoch_steps = json.at("epoch_steps");
-  p.validation = json.value("validation_seconds", 0.0);
-  const auto doubt = [&](const char* interval, double seconds) {
-    return json.contains(interval) ? doubt_of(seconds, json.at(interval).at(1)) : 0;
-  };
-  p.doubt = doubt("step_interval", json.at("step_seconds"));
-  p.validation_doubt = doubt("validation_interval", p.validation);
-  p.memory_bytes = json.at("memory_bytes");
-  p.sent_messages = json.at("sent").at("messages");
-  p.sent_bytes = json.at("sent").at("bytes");
-  p.sent_ranks = json.at("sent").at("ranks");
-  for (const Json& epoch : json.at("sent").value("epochs", Json::array()))
-    p.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
-  p.far_share = json.at("far_share");
-  p.validation_far_share = json.value("validation_far_share", 0.0);
-  p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
-  p.left_out = json.value("left_out", std::vector<std::string>());
-  return p;
+static void each_field(SameAs<TrainingPlan> auto& plan, const auto& field) {
+  field("model", plan.model);
+  field("nodes", plan.nodes);
+  field("ranks", plan.place.ranks);
+  field("hosts", plan.place.hosts);
+  field("threads", plan.place.threads);
+  field("time_groups", plan.place.time_groups);
+  field.newer("stages", plan.place.stages);
+  field("device", plan.device, "");
+  field("refused", plan.refused, "");
+  field.newer("epochs", plan.epochs);
+  field.newer("validations", plan.validations);
+}
+static void each_field(SameAs<TrainingPlan::Measured> auto& m, const auto& field) {
+  field("steps", m.steps);
+  field("step_seconds", m.step);
+  field("forward", m.forward);
+  field("backward", m.backward);
+  field("reduction", m.reduction);
+  field("optimiser", m.optimiser);
+  field("waiting", m.waiting);
+  field("memory_bytes", m.memory_bytes);
+  field("sent_messages", m.sent_messages);
+  field("sent_bytes", m.sent_bytes);
+  field.newer("transfer", m.transfer);
+  field("device_bytes", m.device_bytes, 0);
+  field("validation_seconds", m.validation, 0);
+}
+static void each_field(SameAs<TracedOp> auto& op, const auto& field) {
+  field("op", op.name);
+  field("backward", op.backward);
+  field("flops", op.cost.flops);
+  field("bytes", op.cost.bytes);
+  field("messages", op.cost.messages);
+  field("message_bytes", op.cost.message_bytes);
+  field("brought_bytes", op.moved.brought);
+  field("home_bytes", op.moved.home);
+  field("rows", op.made.rows);
+  field("columns", op.made.cols);
+  field("channels", op.made.channels);
 }
 
-constexpr std::pair<const char*, double TrainingPlan::Measured::*> measured_parts[] = {
-    {"step_seconds", &TrainingPlan::Measured::step},
-    {"forward", &TrainingPlan::Measured::forward},
-    {"backward", &TrainingPlan::Measured::backward},
-    {"reduction", &TrainingPlan::Measured::reduction},
-    {"optimiser", &TrainingPlan::Measured::optimiser},
-    {"waiting", &TrainingPlan::Measured::waiting},
-    {"memory_bytes", &TrainingPlan::Measured::memory_bytes},
-    {"sent_messages", &TrainingPlan::Measured::sent_messages},
-    {"sent_bytes", &TrainingPlan::Measured::sent_bytes},
-    {"transfer", &TrainingPlan::Measured::transfer}};
-
-}  // namespace
-
 Json json_of(const TrainingPlan& plan) {
-  Json json;
-  json["format"] = 1;
-  json["model"] = plan.model;
-  json["nodes"] = plan.nodes;
-  json["ranks"] = plan.place.ranks;
-  json["hosts"] = plan.place.hosts;
-  json["threads"] = plan.place.threads;
-  json["time_groups"] = plan.place.time_groups;
-  json["stages"] = plan.place.stages;
-  if (!plan.device.empty()) json["device"] = plan.device;
-  if (!plan.refused.empty()) json["refused"] = plan.refused;
-  json["epochs"] = plan.epochs;
-  json["validations"] = plan.validations;
+  Json json{{"format", 1}};
+  each_field(plan, FieldWriter{json});
   json["training_seconds"] = plan.training_seconds();
-  if (plan.training_seconds() > 0) {
-    const auto [low, high] = plan.training_interval();
-    json["training_interval"] = {low, high};
-  }
+  if (plan.training_seconds() > 0) json["training_interval"] = plan.training_interval();
   json["predicted"] = json_of(plan.interpolated);
-  Json ops = Json::array();
-  for (const TracedOp& op : plan.ops) {
-    const double calls = static_cast<double>(op.calls) / static_cast<double>(plan.traced_steps);
-    ops.push_back({{"op", op.name},
-                   {"backward", op.backward},
-                   {"calls", calls},
-                   {"flops", op.cost.flops},
-                   {"bytes", op.cost.bytes},
-                   {"messages", op.cost.messages},
-                   {"message_bytes", op.cost.message_bytes},
-                   {"brought_bytes", op.moved.brought},
-                   {"home_bytes", op.moved.home},
-                   {"rows", op.made.rows},
-                   {"columns", op.made.cols},
-                   {"channels", op.made.channels}});
-  }
-  json["ops"] = std::move(ops);
+  json["ops"] = plan.ops;
+  for (std::size_t k = 0; k < plan.ops.size(); ++k)
+    json["ops"][k]["calls"] = static_cast<double>(plan.ops[k].calls) / static_cast<double>(plan.traced_steps);
   json["footprint_bytes"] = plan.footprint;
   for (const TrainingPlan::Measured& m : plan.measured) {
-    json["measured"]["steps"] = m.steps;
-    for (const auto& [name, part] : measured_parts) json["measured"][name] = m.*part;
-    if (m.device_bytes > 0) json["measured"]["device_bytes"] = m.device_bytes;
-    if (m.validation > 0) json["measured"]["validation_seconds"] = m.validation;
+    json["measured"] = m;
     for (const auto& [epoch, sent] : m.sent_epochs)
       json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
   }
@@ -113,17 +85,9 @@ Json json_of(const TrainingPlan& plan) {
 
 TrainingPlan plan_of(const Json& json, const std::string& origin) {
   try {
-    TrainingPlan plan;
     if (const Json& format = json.at("format"); format != 1)
       user_error("{}: format {}, this program reads 1", origin, format.dump());
-    plan.model = json.at("model");
-    plan.nodes = json.at("nodes");
-    plan.device = json.value("device", "");
-    plan.refused = json.value("refused", "");
-    plan.epochs = json.value("epochs", Index{0});
-    plan.validations = json.value("validations", Index{0});
-    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), json.at("time_groups"),
-                  json.value("stages", 1)};
+    auto plan = json.get<TrainingPlan>();
     plan.interpolated = prediction_of(json.at("predicted"));
     if (json.contains("asynchronous")) {
       const Json& asynchronous = json.at("asynchronous");
@@ -133,12 +97,7 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     }
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
-      TrainingPlan::Measured& of = plan.measured.emplace_back();
-      for (const auto& [name, part] : measured_parts)  // earlier versions did not wait for chunks
-        of.*part = part == &TrainingPlan::Measured::transfer ? m.value(name, 0.0) : m.at(name).get<double>();
-      of.steps = m.at("steps");
-      of.device_bytes = m.value("device_bytes", 0.0);
-      of.validation = m.value("validation_seconds", 0.0);
+      auto& of = plan.measured.emplace_back(m.get<TrainingPlan::Measured>());
       if (!(of.step > 0)) user_error("{}: a measured step of {} s", origin, of.step);
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
         of.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
@@ -295,11 +254,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   median->device_bytes = device;
   median->sent_epochs = std::move(sent);
   median->first_epoch = only_first;
-  if (!validations.empty()) {
-    const auto middle = validations.begin() + static_cast<std::ptrdiff_t>((validations.size() - 1) / 2);
-    std::nth_element(validations.begin(), middle, validations.end());
-    median->validation = *middle;
-  }
+  if (!validations.empty()) median->validation = median_of(std::move(validations));
   return {*median};
 }
 

@@ -171,9 +171,8 @@ class Plans {
   /// Answers for asynchronous updates, whose windows differ from those of a batch.
   [[nodiscard]] PlanAnswer of_asynchronous(const std::vector<Candidate>& candidates,
                                            const MachineProfile& profile, const LoadConfig& read) const {
-    const AsynchronousLimits limits{question_->target_batch, question_->tolerance, question_->max_staleness};
     const auto found =
-        agree(*comm_, [&] { return asynchronous_candidates(candidates, profile, read, limits); });
+        agree(*comm_, [&] { return asynchronous_candidates(candidates, profile, read, *question_); });
     const int best = fastest(found);
     Json json{{"format", 1}, {"candidates", json_of(candidates, found)}};
     const double seconds = best < 0 ? 0 : found[static_cast<std::size_t>(best)].statistics.epoch_seconds;

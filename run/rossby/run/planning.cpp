@@ -115,13 +115,6 @@ Config choose_place(const Config& config, const MachineProfile& profile, Place& 
   return config.with({&setting, 1});
 }
 
-/// Returns the times that the host takes to enqueue calls; none if the host computes them.
-std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine) {
-  if (!place.on_device) return std::nullopt;
-  return OpTimes(machine.profile, precision_of(config, place.on_device), place.ranks_on_host(), place.threads,
-                 &machine.fits, Timed::launches);
-}
-
 /// Returns the traffic of each epoch, summed over ranks.
 std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs) {
   std::vector<double> sums;
@@ -192,15 +185,30 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   return all;
 }
 
-OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine) {
-  return {machine.profile, precision_of(config, place.on_device),        place.ranks_on_host(), place.threads,
-          &machine.fits,   place.on_device ? Timed::device : Timed::host};
+OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine, Timed what) {
+  return {machine.profile,       precision_of(config, place.on_device),
+          place.ranks_on_host(), place.threads,
+          &machine.fits,         what};
+}
+
+Prediction predict_at(const Place& place, const Config& config, const MeasuredMachine& machine,
+                      const std::vector<StepOps>& ranks, bool all = false) {
+  const auto times = [&](Timed what) { return times_at(place, config, machine, what); };
+  if (!place.on_device) return predict(ranks, machine.profile, times(Timed::host), place, all);
+  const OpTimes launches = times(Timed::launches);
+  return predict(ranks, machine.profile, times(Timed::device), place, all, &launches);
+}
+
+Place place_of(const Job& job) {
+  return {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
 }
 
 /// Returns the seconds that this rank waits for other stages with its rows and times. Collective.
 double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const StepOps& mine,
-                       const MachineProfile& profile, const OpTimes& times) {
-  const Timeline timeline = timeline_of(mine, profile, times, plan.place);
+                       const MeasuredMachine& machine, const Config& config) {
+  const OpTimes times =
+      times_at(plan.place, config, machine, plan.place.on_device ? Timed::device : Timed::host);
+  const Timeline timeline = timeline_of(mine, machine.profile, times, plan.place);
   std::vector<std::byte> letter(timeline.size() * sizeof(Leg));
   if (!letter.empty()) std::memcpy(letter.data(), timeline.data(), letter.size());
   const auto letters =
@@ -272,11 +280,8 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, Measur
   const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.train.epochs));
   if (on_demand) measure_missing(comm, config, plan.place, mine, machine, *on_demand);
   const ProcessGrid grid(comm, plan.place.time_groups, plan.place.stages);
-  const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine); });
-  const auto launches = agree(comm, [&] { return launches_at(plan.place, config, machine); });
-  Prediction own =
-      predict({mine}, machine.profile, times, plan.place, false, launches ? &*launches : nullptr);
-  if (plan.place.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
+  Prediction own = agree(comm, [&] { return predict_at(plan.place, config, machine, {mine}); });
+  if (plan.place.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine, config);
   plan.interpolated = slowest(comm, own);
   plan.interpolated.sent_epochs = sum_epochs(comm, mine.sent_epochs);
   finish(plan, mine, config, machine.profile);
@@ -292,20 +297,17 @@ int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_
 Prediction predict_rank(const Config& asked, const MeasuredMachine& machine, const Job& job, int rank,
                         WholeGraph& whole) {
   TrainingPlan plan;
-  Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  Place place = place_of(job);
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, place);
   const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
-  const StepOps ops = trace(comm, config, plan, &whole);
-  const auto launches = launches_at(place, config, machine);
-  return predict({ops}, machine.profile, times_at(place, config, machine), place, false,
-                 launches ? &*launches : nullptr);
+  return predict_at(place, config, machine, {trace(comm, config, plan, &whole)});
 }
 
 TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const Job& job,
                       WholeGraph& whole) {
   constexpr int few = 4, some = 16;
   TrainingPlan plan;
-  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  plan.place = place_of(job);
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
   plan.model = config.model.name;
   std::vector<StepOps> ranks;
@@ -336,9 +338,7 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   for (const int group : groups)
     for (const int part : parts)
       if (group + part > 0) add(group, part);
-  const auto launches = launches_at(plan.place, config, machine);
-  plan.interpolated = predict(ranks, machine.profile, times_at(plan.place, config, machine), plan.place, all,
-                              launches ? &*launches : nullptr);
+  plan.interpolated = predict_at(plan.place, config, machine, ranks, all);
   finish(plan, ranks.front(), config, machine.profile);
   return plan;
 }

@@ -58,6 +58,14 @@ MachineProfile machine() {
   return profile;
 }
 
+/// Returns the mean absolute relative error over the samples.
+double error_of(const OpModel& model, const std::vector<OpSample>& samples) {
+  double error = 0;
+  for (const OpSample& s : samples)
+    error += std::abs(model.seconds(s.cost) / s.seconds - 1) / static_cast<double>(samples.size());
+  return error;
+}
+
 TEST(OpModel, RecoversWhatATimeWasMadeOf) {
   std::vector<OpSample> samples;
   for (const double flops : {1e3, 3e4, 1e6, 2e7})
@@ -69,7 +77,7 @@ TEST(OpModel, RecoversWhatATimeWasMadeOf) {
   EXPECT_NEAR(model.constant, 2e-6, 1e-11);
   EXPECT_NEAR(model.per_flop, 3e-11, 1e-16);
   EXPECT_NEAR(model.per_byte, 1e-10, 1e-15);
-  EXPECT_LT(model.error, 1e-6);
+  EXPECT_LT(error_of(model, samples), 1e-6);
 }
 
 TEST(OpModel, IsNeverNegative) {
@@ -81,7 +89,7 @@ TEST(OpModel, IsNeverNegative) {
   EXPECT_GE(model.per_flop, 0);
   EXPECT_GE(model.per_byte, 0);
   EXPECT_GT(model.seconds({1e6, 1e4, 0, 0}), 0);
-  EXPECT_GT(model.error, 0.1);
+  EXPECT_GT(error_of(model, samples), 0.1);
   EXPECT_EQ(fit({}).seconds({1, 1, 0, 0}), 0);
 }
 
@@ -235,8 +243,7 @@ TEST(OpTimes, MoreRanksThanCoresTakeTurns) {
   const OpTimes two(profile, "float", 2, 1), four(profile, "float", 4, 1);
   EXPECT_NEAR(two.seconds(call("linear", 8e5, 1e5)).seconds, 2 * one, 1e-9) << "as measured";
   EXPECT_EQ(four.ranks(), 2);
-  EXPECT_EQ(four.crowding(), 2);
-  EXPECT_NEAR(four.seconds(call("linear", 8e5, 1e5)).seconds, 4 * one, 1e-9);
+  EXPECT_NEAR(four.seconds(call("linear", 8e5, 1e5)).seconds, 4 * one, 1e-9) << "twice as crowded";
   EXPECT_THROW(OpTimes(profile, "float", 1, 8), UserError) << "no such threads";
   EXPECT_THROW(OpTimes(profile, "double", 1, 1), UserError);
 }
