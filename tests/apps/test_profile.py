@@ -237,7 +237,10 @@ class Profiles(Runs, LoadsJson):
         for one in found["candidates"]:
             self.assertEqual(len(one["folds"]), 3)
             if one["status"] != "failed":
+                self.assertGreaterEqual(one["folds"][0]["steps"], 4)
+            if one["name"] == found["choice"]["candidate"]:  # the last ones train on all folds
                 self.assertTrue(all(fold["steps"] >= 4 for fold in one["folds"]))
+        self.assertEqual([rung["folds"] for rung in found["rungs"]], [1] * (len(found["rungs"]) - 1) + [3])
         self.succeed(1, "train", "--profile", "folds", "--run", "folded")
         self.assertIn("folds = 0", self.read("folded/config.toml"))
 

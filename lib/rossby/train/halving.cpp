@@ -11,10 +11,11 @@ namespace rossby {
 namespace {
 
 /// Returns the rungs if the first one trains for `share`.
-std::vector<Rung> rungs_from(Index count, double share) {
+std::vector<Rung> rungs_from(Index count, Index folds, double share) {
   std::vector<Rung> rungs{{std::min(share, 1.0), count}};
   while (rungs.back().share < 1 && rungs.back().candidates > 2)
     rungs.push_back({std::min(2 * rungs.back().share, 1.0), (rungs.back().candidates + 1) / 2});
+  rungs.back().folds = folds;
   return rungs;
 }
 
@@ -22,11 +23,14 @@ std::vector<Rung> rungs_from(Index count, double share) {
 double cost_of(const std::vector<Rung>& rungs, std::span<const CandidateCost> costs, Index least) {
   double sum = 0;
   for (const CandidateCost& cost : costs) {
-    Index at = 0;
+    std::vector<Index> at(static_cast<std::size_t>(rungs.back().folds), 0);
     for (const Rung& rung : rungs) {
-      const Index to = rung_steps(rung, cost, least);
-      sum += cost.part(at, to) * static_cast<double>(rung.candidates) / static_cast<double>(costs.size());
-      at = std::max(at, to);
+      sum += rung_cost(rung, cost, least, at) * static_cast<double>(rung.candidates) /
+             static_cast<double>(costs.size());
+      for (Index fold = 0; fold < rung.folds; ++fold) {
+        Index& steps = at[static_cast<std::size_t>(fold)];
+        steps = std::max(steps, rung_steps(rung, cost, least));
+      }
     }
   }
   return sum;
@@ -34,15 +38,37 @@ double cost_of(const std::vector<Rung>& rungs, std::span<const CandidateCost> co
 
 }  // namespace
 
+double undisturbed_step(std::span<const double> begins, double all) {
+  if (begins.size() < 2) return all;
+  double shortest = begins.back() - begins[begins.size() - 2];
+  for (std::size_t k = 2; k < begins.size(); ++k) shortest = std::min(shortest, begins[k] - begins[k - 1]);
+  return shortest;
+}
+
+void set_paces(std::span<CandidateCost> costs) {
+  double dearest = 0;
+  for (const CandidateCost& cost : costs) dearest = std::max(dearest, cost.complete());
+  for (CandidateCost& cost : costs) cost.pace = cost.complete() > 0 ? dearest / cost.complete() : 1;
+}
+
 Index rung_steps(const Rung& rung, const CandidateCost& cost, Index least) {
-  const auto steps = static_cast<Index>(std::floor(rung.share * static_cast<double>(cost.steps)));
+  const double share = std::min(rung.share * cost.pace, 1.0);
+  const auto steps = static_cast<Index>(std::floor(share * static_cast<double>(cost.steps)));
   return std::min(std::max(steps, least), cost.steps);
 }
 
-std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, double budget, Index least) {
+double rung_cost(const Rung& rung, const CandidateCost& cost, Index least, std::span<const Index> reached) {
+  double sum = 0;
+  const Index to = rung_steps(rung, cost, least);
+  for (Index fold = 0; fold < rung.folds; ++fold)
+    sum += cost.part(reached[static_cast<std::size_t>(fold)], to);
+  return sum;
+}
+
+std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, Index folds, double budget, Index least) {
   const auto count = static_cast<Index>(costs.size());
   if (count == 0) return {};
-  const std::vector<Rung> all = rungs_from(count, 1);
+  const std::vector<Rung> all = rungs_from(count, folds, 1);
   if (cost_of(all, costs, least) <= budget) return all;
   double first = 0;
   for (const CandidateCost& cost : costs) first += cost.part(0, std::min(least, cost.steps));
@@ -54,19 +80,17 @@ std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, double budget
   double low = 0, high = 1;
   for (int halving = 0; halving < 60; ++halving) {
     const double middle = 0.5 * (low + high);
-    (cost_of(rungs_from(count, middle), costs, least) <= budget ? low : high) = middle;
+    (cost_of(rungs_from(count, folds, middle), costs, least) <= budget ? low : high) = middle;
   }
-  return rungs_from(count, low);
+  return rungs_from(count, folds, low);
 }
 
-std::vector<Index> promote(std::span<const Index> ranking, std::span<const Index> at,
-                           std::span<const CandidateCost> costs, const Rung& rung, Index least, double left,
-                           double share, std::vector<Index>& too_dear) {
+std::vector<Index> promote(std::span<const Index> ranking, std::span<const double> costs, Index candidates,
+                           double left, double share, std::vector<Index>& too_dear) {
   std::vector<Index> promoted;
   for (const Index candidate : ranking) {
-    const auto k = static_cast<std::size_t>(candidate);
-    const double cost = costs[k].part(at[k], rung_steps(rung, costs[k], least));
-    if (static_cast<Index>(promoted.size()) >= rung.candidates && cost > share) continue;
+    const double cost = costs[static_cast<std::size_t>(candidate)];
+    if (std::ssize(promoted) >= candidates && cost > share) continue;
     if (cost > left) {
       too_dear.push_back(candidate);
       continue;

@@ -9,7 +9,8 @@
 namespace rossby {
 namespace {
 
-constexpr std::array heights{0.0, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35, 0.6, 1.0, 1.8};
+constexpr std::array heights{0.0, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35,
+                             0.6, 1.0,  1.8,  3.0,  6.0,  12.0, 25.0};
 constexpr std::array exponents{0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4};
 constexpr std::array noises{0.003, 0.01, 0.03, 0.1};
 constexpr std::size_t shapes = heights.size() * exponents.size() * noises.size();
@@ -90,7 +91,7 @@ CurveShapes::CurveShapes() : prior_(shapes), learned_(shapes) {
   double sum = 0;
   for (std::size_t k = 0; k < shapes; ++k)
     // Curves that fall by a large factor are rare, and so are noisy curves.
-    sum += prior_[k] = 1 / ((0.1 + Shape(k).height) * (0.01 + Shape(k).noise));
+    sum += prior_[k] = 1 / ((0.5 + Shape(k).height) * (0.01 + Shape(k).noise));
   for (double& weight : prior_) weight /= sum;
 }
 
@@ -98,6 +99,10 @@ void CurveShapes::learn(std::span<const CurvePoint> points, Index complete) {
   if (points.size() < 3) return;
   const std::vector<double> weights = weights_of(fits_of(points, complete), prior_);
   for (std::size_t k = 0; k < shapes; ++k) learned_[k] += weights[k];
+}
+
+void CurveShapes::learn(const CurveShapes& others, double weight) {
+  for (std::size_t k = 0; k < shapes; ++k) learned_[k] += weight * others.learned_[k];
 }
 
 LogError CurveShapes::extrapolate(std::span<const CurvePoint> points, Index complete, Index steps) const {

@@ -36,14 +36,18 @@ struct LogError {
 /// of a grid is fitted to the points, and the fits are weighted by their likelihood. Earlier points count
 /// less, as if the fit were made over several windows of the curve. Curves of one data set have similar
 /// shapes. The weights of learned curves are therefore the prior of the others, so that a curve of a single
-/// point is extrapolated like its peers.
+/// point is extrapolated like its peers. Heights reach far, because errors of smooth data fall by orders of
+/// magnitude.
 class CurveShapes {
  public:
-  /// All shapes of the grid; small heights have a larger prior than large ones.
+  /// All shapes of the grid. Heights above 0.5 have a smaller prior the larger they are.
   CurveShapes();
 
   /// Learns from a curve of a training of `complete` steps if it has at least three points.
   void learn(std::span<const CurvePoint> points, Index complete);
+
+  /// Adds what others have learned, with a weight.
+  void learn(const CurveShapes& others, double weight);
 
   /// Returns the error after `steps` of `complete` steps, without CurveTrust. `points` ascend by steps.
   /// Throws BugError if there is no point or an error is not above 0.

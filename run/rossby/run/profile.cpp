@@ -245,18 +245,18 @@ class Search {
       const auto place = static_cast<std::size_t>(k);
       const ProfiledCandidate& one = state_.candidates[place];
       const Index to = next_target(state_, one);
-      for (Index fold = 0; fold < std::ssize(one.folds); ++fold) {
+      for (Index fold = 0; fold < state_.rungs[static_cast<std::size_t>(state_.rung)].folds; ++fold) {
         const ProfiledFold& of = one.folds[static_cast<std::size_t>(fold)];
         if (of.ended || of.steps >= to) continue;
         units.push_back({place, fold, to});
         cost += unit_cost(state_, one, of.steps, to);
       }
     }
-    say(fmt::format("rung {} of {}: {} candidates to {:.2g} % of their training, about {}; {} left",
-                    state_.rung + 1, state_.rungs.size(), searched(state_).size(),
-                    100 * state_.rungs[static_cast<std::size_t>(state_.rung)].share,
-                    seconds_text(cost / comm_.size()),
-                    seconds_text(std::max(state_.allowed - state_.planned, 0.0) / comm_.size())));
+    say(fmt::format(
+        "rung {} of {}: {} candidates, the dearest to {:.2g} % of its training, about {}; {} left",
+        state_.rung + 1, state_.rungs.size(), searched(state_).size(),
+        100 * state_.rungs[static_cast<std::size_t>(state_.rung)].share, seconds_text(cost / comm_.size()),
+        seconds_text(std::max(state_.allowed - state_.planned, 0.0) / comm_.size())));
     const std::vector<UnitResult> results = units_->train(units, state_, false);
     bool complete = true;
     for (std::size_t k = 0; k < units.size(); ++k) complete = take(units[k], results[k]) && complete;

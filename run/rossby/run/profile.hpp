@@ -30,8 +30,9 @@ struct Profiled {
   std::string paused;           // why the profile is not complete; empty: complete
 };
 
-/// Finds the candidate with the smallest validation error by successive halving. All train a little, the
-/// better half twice as far, and so on up to the budget, each on the schedule of its complete training.
+/// Finds the candidate with the smallest validation error by successive halving. All train for the same time,
+/// the better half twice as long, and so on up to the budget, each on the schedule of its complete training.
+/// With folds, only the last ones train on all of them.
 /// Writes profile.json, profile.md, curves.svg and best.toml to options.directory; trainings of candidates
 /// are runs below candidates/. A candidate that fails ends alone. A killed profile goes on with the same
 /// errors and the same choice. Values of the test part have no influence.

@@ -18,31 +18,42 @@ ProfiledCandidate& at(ProfileState& state, Index place) {
   return state.candidates[static_cast<std::size_t>(place)];
 }
 
+/// Returns the cost of a candidate's training on a fold, as the budget counts it.
+CandidateCost counted(const ProfileState& state, const ProfiledCandidate& one) {
+  CandidateCost cost = one.cost;
+  if (!state.timed) cost.start = 0;
+  return cost;
+}
+
 /// Returns the cost of the rungs after the next one, if the best stay the best.
-double reserve(const ProfileState& state, const std::vector<Index>& best,
-               const std::vector<CandidateCost>& costs) {
+double reserve(const ProfileState& state, const std::vector<Index>& best) {
   double sum = 0;
-  for (std::size_t r = static_cast<std::size_t>(state.rung) + 1; r < state.rungs.size(); ++r)
-    for (std::size_t k = 0; k < best.size() && static_cast<Index>(k) < state.rungs[r].candidates; ++k) {
-      const CandidateCost& cost = costs[static_cast<std::size_t>(best[k])];
-      sum += cost.part(rung_steps(state.rungs[r - 1], cost, trial_steps),
-                       rung_steps(state.rungs[r], cost, trial_steps));
+  for (std::size_t k = 0; k < best.size(); ++k) {
+    const ProfiledCandidate& one = state.candidates[static_cast<std::size_t>(best[k])];
+    const CandidateCost cost = counted(state, one);
+    std::vector<Index> reached(one.folds.size(), 0);
+    for (std::size_t r = static_cast<std::size_t>(state.rung); r < state.rungs.size(); ++r) {
+      const Rung& rung = state.rungs[r];
+      if (static_cast<Index>(k) >= rung.candidates) break;
+      if (static_cast<Index>(r) > state.rung) sum += rung_cost(rung, cost, trial_steps, reached);
+      std::fill_n(reached.begin(), rung.folds, rung_steps(rung, cost, trial_steps));
     }
+  }
   return sum;
 }
 
 void promote_best(ProfileState& state, const std::vector<Index>& best) {
-  std::vector<CandidateCost> costs;
-  std::vector<Index> reached;
-  for (const ProfiledCandidate& one : state.candidates) {
-    costs.push_back(state.counted(one));
-    reached.push_back(one.ended() ? one.cost.steps : one.steps());
-  }
   const Rung& rung = state.rungs[static_cast<std::size_t>(state.rung)];
+  std::vector<double> costs;
+  for (const ProfiledCandidate& one : state.candidates) {
+    std::vector<Index> reached;
+    for (const ProfiledFold& fold : one.folds) reached.push_back(fold.ended ? one.cost.steps : fold.steps);
+    costs.push_back(rung_cost(rung, counted(state, one), trial_steps, reached));
+  }
   const double left = state.allowed - state.planned;
   std::vector<Index> too_dear;
   const std::vector<Index> promoted =
-      promote(best, reached, costs, rung, trial_steps, left, left - reserve(state, best, costs), too_dear);
+      promote(best, costs, rung.candidates, left, left - reserve(state, best), too_dear);
   const auto holds = [](const std::vector<Index>& all, Index one) {
     return std::find(all.begin(), all.end(), one) != all.end();
   };
@@ -53,9 +64,8 @@ void promote_best(ProfileState& state, const std::vector<Index>& best) {
     one.status = ProfiledCandidate::Status::dropped;
     one.reason = fmt::format("place {} of {} on rung {}", place + 1, best.size(), state.rung);
     if (holds(too_dear, best[place]))
-      one.reason =
-          fmt::format("{}; the next takes {}, more than what is left of the budget", one.reason,
-                      seconds_text(costs[k].part(reached[k], rung_steps(rung, costs[k], trial_steps))));
+      one.reason = fmt::format("{}; the next takes {}, more than what is left of the budget", one.reason,
+                               seconds_text(costs[k]));
   }
 }
 
@@ -75,9 +85,7 @@ void expect_any_candidate(const ProfileState& state) {
 }
 
 double unit_cost(const ProfileState& state, const ProfiledCandidate& one, Index from, Index to) {
-  CandidateCost cost = one.cost;
-  if (!state.timed) cost.start = 0;
-  return cost.part(from, std::min(to, cost.steps));
+  return counted(state, one).part(from, std::min(to, one.cost.steps));
 }
 
 Index next_target(const ProfileState& state, const ProfiledCandidate& one) {
@@ -86,20 +94,24 @@ Index next_target(const ProfileState& state, const ProfiledCandidate& one) {
 
 void plan_search(ProfileState& state, const ProfileBudget& budget) {
   expect_any_candidate(state);
+  const std::vector<Index> all = searched(state);
+  const Index folds = std::ssize(at(state, all.front()).folds);
   std::vector<CandidateCost> costs;
-  double first = 0, tried = 0, beside = 0;
+  for (const Index k : all) costs.push_back(counted(state, at(state, k)));
+  set_paces(costs);
+  double tried = 0, beside = 0;
   state.complete = 0;
-  for (const Index k : searched(state)) {
-    const ProfiledCandidate& one = at(state, k);
-    costs.push_back(state.counted(one));
-    state.complete += costs.back().complete();
-    first += costs.back().part(0, std::min(trial_steps, costs.back().steps));
-    const double trial = unit_cost(state, one, 0, trial_steps);
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    CandidateCost& cost = at(state, all[k]).cost;
+    cost.pace = costs[k].pace;
+    state.complete += static_cast<double>(folds) * costs[k].complete();
+    const Index steps = std::min(trial_steps, cost.steps);
+    const double trial = costs[k].part(0, steps);
     tried += trial;
-    beside += trial - one.cost.step * static_cast<double>(std::min(trial_steps, one.cost.steps));
+    beside += trial - cost.step * static_cast<double>(steps);
   }
   state.allowed = budget.share > 0 ? budget.share * state.complete : budget.seconds * state.ranks;
-  if (const double least = first + beside; least > state.allowed)
+  if (const double least = tried + beside; least > state.allowed)
     user_error(
         "--budget {} is too small for {} steps of each of {} candidates. Give at least {}, or name fewer "
         "with --candidates",
@@ -107,8 +119,8 @@ void plan_search(ProfileState& state, const ProfileBudget& budget) {
         state.timed ? seconds_text(std::ceil(least / state.ranks))
                     : fmt::format("{:g}%", std::ceil(1000 * least / state.complete) / 10));
   state.planned = tried;
-  state.rungs = budget.share == 1 ? std::vector<Rung>{{1, std::ssize(costs)}}  // whatever the costs
-                                  : plan_rungs(costs, state.allowed - beside, trial_steps);
+  state.rungs = budget.share == 1 ? std::vector<Rung>{{1, std::ssize(costs), folds}}  // whatever the costs
+                                  : plan_rungs(costs, folds, state.allowed - beside, trial_steps);
 }
 
 void decide(ProfileState& state) {

@@ -1,5 +1,6 @@
 #include "rossby/run/profile_state.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -67,6 +68,7 @@ Json json_of_candidate(const ProfiledCandidate& one) {
             {"step_seconds", one.cost.step},
             {"rung_seconds", one.cost.rung},
             {"start_seconds", one.cost.start},
+            {"pace", one.cost.pace},
             {"train_seconds", one.train_seconds},
             {"wall_seconds", one.wall_seconds},
             {"folds", Json::array()}};
@@ -90,7 +92,8 @@ ProfiledCandidate candidate_of_json(const Json& json) {
   one.reason = json.at("reason").get<std::string>();
   one.chances = chances_of_json(json.at("predicted"));
   one.cost = {json.at("complete_steps").get<Index>(), json.at("step_seconds").get<double>(),
-              json.at("start_seconds").get<double>(), json.at("rung_seconds").get<double>()};
+              json.at("start_seconds").get<double>(), json.at("rung_seconds").get<double>(),
+              json.value("pace", 1.0)};
   one.epoch_steps = json.at("epoch_steps").get<Index>();
   one.train_seconds = json.at("train_seconds").get<double>();
   one.wall_seconds = json.at("wall_seconds").get<double>();
@@ -120,7 +123,8 @@ ProfileState state_of_json(const Json& json) {
                                chances_of_json(one.at("predicted"))});
   for (const Json& one : json.at("candidates")) state.candidates.push_back(candidate_of_json(one));
   for (const Json& one : json.at("rungs"))
-    state.rungs.push_back({one.at("share").get<double>(), one.at("candidates").get<Index>()});
+    state.rungs.push_back({one.at("share").get<double>(), one.at("candidates").get<Index>(),
+                           one.value("folds", std::max<Index>(state.folds, 1))});
   state.rung = json.at("next_rung").get<Index>();
   state.ended = json.at("ended").get<std::string>();
   return state;
@@ -174,7 +178,7 @@ Json to_json(const ProfileState& state) {
             {"candidates", Json::array()},
             {"question", state.question}};
   for (const Rung& rung : state.rungs)
-    json["rungs"].push_back({{"share", rung.share}, {"candidates", rung.candidates}});
+    json["rungs"].push_back({{"share", rung.share}, {"candidates", rung.candidates}, {"folds", rung.folds}});
   for (const ProfiledBaseline& one : state.baselines)
     json["baselines"].push_back({{"name", one.name},
                                  {"validation_error", finite(one.error)},

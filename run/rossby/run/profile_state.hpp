@@ -35,6 +35,7 @@ struct ProfiledCandidate {
   double wall_seconds = 0;   // measured rank-seconds of its starts as a whole
   std::vector<ProfiledFold> folds;
   Chances chances;
+  double likely = 0;  // probability that it is the best candidate, baselines aside
 
   [[nodiscard]] bool in_search() const { return status == Status::running; }
   /// Returns the steps of the fold that is furthest behind.
@@ -76,9 +77,6 @@ struct ProfileState {
   Index choice = -1;    // candidate with the smallest expected regret among candidates
   double regret = 0;    // that regret
   Index baseline = -1;  // baseline, if its expected regret among all is smaller than that of any candidate
-
-  /// Returns the cost of a candidate's training on all folds, as the budget counts it.
-  [[nodiscard]] CandidateCost counted(const ProfiledCandidate& candidate) const;
 };
 
 [[nodiscard]] std::string_view to_string(ProfiledCandidate::Status status);
@@ -98,7 +96,8 @@ struct ProfileState {
 /// curves, rungs and seed alone.
 void predict(ProfileState& state);
 
-/// Returns indices of the candidates that are still in the search, smallest predicted error first.
+/// Returns indices of the candidates that are still in the search, the most likely best one first. A late
+/// bloomer with an uncertain error therefore stays before one that is surely worse than the best.
 [[nodiscard]] std::vector<Index> ranking(const ProfileState& state);
 
 }  // namespace rossby

@@ -39,16 +39,6 @@ void read_epochs(const std::string& metrics, ProfiledFold& fold) {
   }
 }
 
-/// Returns the seconds of a step from the times at which steps began: the median without the first step.
-double median_step(const std::vector<double>& begins, double all) {
-  std::vector<double> steps;
-  for (std::size_t k = 1; k < begins.size(); ++k) steps.push_back(begins[k] - begins[k - 1]);
-  if (steps.empty()) return all;
-  if (steps.size() > 1) steps.erase(steps.begin());  // the first step allocates memory
-  std::nth_element(steps.begin(), steps.begin() + std::ssize(steps) / 2, steps.end());
-  return steps[steps.size() / 2];
-}
-
 Json json_of(const UnitResult& result) {
   Json json{{"error", result.error},
             {"paused", result.paused},
@@ -155,7 +145,7 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
     result.fold.ended = trained.result.reason != StopReason::paused;
     result.paused = !result.fold.ended && result.fold.steps < unit.target;
     result.validation_seconds = trained.validation_seconds;
-    result.step_seconds = median_step(begins, trained.result.seconds);
+    result.step_seconds = undisturbed_step(begins, trained.result.seconds);
     if (begins.size() > 1) result.first_seconds = std::max(begins[1] - begins[0] - result.step_seconds, 0.0);
     // Excludes reading data and writing checkpoints.
     if (!begins.empty())

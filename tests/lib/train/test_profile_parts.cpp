@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -95,6 +96,32 @@ TEST(LearningCurve, APointIsExtrapolatedLikeItsPeers) {
   EXPECT_LT(extrapolated(one, 512, sure, steep).mean, -0.7);
 }
 
+TEST(LearningCurve, FollowsErrorsThatFallByAnOrderOfMagnitude) {
+  std::vector<CurvePoint> points;
+  const auto error_at = [](double step) { return 0.007 * (1 + 14 * (std::pow(step / 150, -0.5) - 1) / 9); };
+  for (const Index step : {4, 6, 9, 12, 15, 18, 21, 24}) points.push_back({step, error_at(double(step))});
+  const LogError found = CurveShapes().extrapolate(points, 150, 150);
+  EXPECT_NEAR(found.mean, std::log(0.007), 0.35);
+  EXPECT_LT(std::abs(found.mean - std::log(0.007)), 2 * found.sd);
+}
+
+TEST(LearningCurve, OtherShapesCountByTheirWeight) {
+  const std::vector<Index> steps{4, 8, 16, 32, 64, 128, 256};
+  const std::vector<CurvePoint> one{{8, 1.0}};
+  CurveShapes steep;
+  for (int k = 0; k < 8; ++k)
+    steep.learn(power_law(0.1, 2 + 0.2 * k, 0.5, steps, 0.002, static_cast<std::uint64_t>(k)), 512);
+  double before = CurveShapes().extrapolate(one, 512, 512).mean;
+  for (const double weight : {0.05, 0.25, 1.0}) {
+    CurveShapes pooled;
+    pooled.learn(steep, weight);
+    const double mean = pooled.extrapolate(one, 512, 512).mean;
+    EXPECT_LT(mean, before - 0.05) << weight;
+    before = mean;
+  }
+  EXPECT_EQ(before, steep.extrapolate(one, 512, 512).mean);
+}
+
 TEST(LearningCurve, BadPointsAreBugs) {
   const CurveShapes shapes;
   EXPECT_THROW((void)shapes.extrapolate({}, 10, 10), BugError);
@@ -153,16 +180,13 @@ TEST(Choice, KnownErrorsTiesAndBounds) {
 }
 
 double spent(const std::vector<Rung>& rungs, const std::vector<CandidateCost>& costs) {
-  std::vector<Index> at(costs.size(), 0), ranking(costs.size());
-  std::iota(ranking.begin(), ranking.end(), Index{0});
+  std::vector<std::vector<Index>> at(costs.size(),
+                                     std::vector<Index>(static_cast<std::size_t>(rungs.back().folds)));
   double sum = 0;
   for (const Rung& rung : rungs) {
-    ranking.resize(static_cast<std::size_t>(rung.candidates));
-    for (const Index k : ranking) {
-      const auto place = static_cast<std::size_t>(k);
-      const Index to = rung_steps(rung, costs[place], 4);
-      sum += costs[place].part(at[place], to);
-      at[place] = std::max(at[place], to);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(rung.candidates); ++k) {
+      sum += rung_cost(rung, costs[k], 4, at[k]);
+      std::fill_n(at[k].begin(), rung.folds, rung_steps(rung, costs[k], 4));
     }
   }
   return sum;
@@ -170,53 +194,89 @@ double spent(const std::vector<Rung>& rungs, const std::vector<CandidateCost>& c
 
 TEST(Halving, RungsUseTheBudget) {
   const std::vector<CandidateCost> costs(16, CandidateCost{4000, 0.01, 0, 0.02});
-  for (const double share : {0.01, 0.03, 0.1, 0.5}) {
-    const double budget = share * 16 * 40;
-    const auto rungs = plan_rungs(costs, budget, 4);
-    EXPECT_EQ(rungs.front().candidates, 16);
-    EXPECT_LE(spent(rungs, costs), budget * 1.0001) << share;
-    EXPECT_GE(spent(rungs, costs), budget * 0.9) << share;
+  for (const Index folds : {1, 3}) {
+    for (const double share : {0.01, 0.03, 0.1, 0.5}) {
+      const double budget = share * static_cast<double>(folds) * 16 * 40;
+      const auto rungs = plan_rungs(costs, folds, budget, 4);
+      EXPECT_EQ(rungs.front().candidates, 16);
+      EXPECT_LE(spent(rungs, costs), budget * 1.0001) << share;
+      // With folds, the step to twice as many candidates on all of them may be too large.
+      EXPECT_GE(spent(rungs, costs), budget * (folds == 1 ? 0.9 : 0.8)) << share;
+    }
+    const auto all = plan_rungs(costs, folds, 1e9, 4);
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all.front().folds, folds);
+    EXPECT_EQ(rung_steps(all.front(), costs.front(), 4), 4000);
   }
-  const auto all = plan_rungs(costs, 1e9, 4);
-  ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(rung_steps(all.front(), costs.front(), 4), 4000);
 }
 
 TEST(Halving, CandidatesHalveAndSharesDouble) {
   const std::vector<CandidateCost> costs(11, CandidateCost{100000, 0.01, 0, 0});
-  const auto rungs = plan_rungs(costs, 0.02 * 11 * 1000, 4);
-  std::vector<Index> left;
+  const auto rungs = plan_rungs(costs, 3, 0.02 * 11 * 1000, 4);
+  std::vector<Index> left, folds;
   for (std::size_t k = 0; k < rungs.size(); ++k) {
     left.push_back(rungs[k].candidates);
+    folds.push_back(rungs[k].folds);
     if (k > 0) {
       EXPECT_NEAR(rungs[k].share, 2 * rungs[k - 1].share, 1e-12);
     }
   }
   EXPECT_EQ(left, (std::vector<Index>{11, 6, 3, 2}));
+  EXPECT_EQ(folds, (std::vector<Index>{1, 1, 1, 3}));  // short series: all folds for the last ones only
+}
+
+TEST(Halving, DisturbedStepsDoNotCount) {
+  EXPECT_EQ(undisturbed_step(std::vector<double>{0, 5, 6, 16}, 20), 1);
+  EXPECT_EQ(undisturbed_step(std::vector<double>{0, 1, 11, 14}, 20), 3);  // not the first step
+  EXPECT_EQ(undisturbed_step(std::vector<double>{2, 7}, 20), 5);
+  EXPECT_EQ(undisturbed_step(std::vector<double>{2}, 20), 20);
+}
+
+TEST(Halving, CheapCandidatesTrainFartherOnARung) {
+  std::vector<CandidateCost> costs{{1000, 1, 0, 0}, {1000, 0.1, 0, 0}, {1000, 1e-4, 0, 0}};
+  set_paces(costs);
+  EXPECT_EQ(costs[0].pace, 1);
+  const Rung rung{0.02, 3};
+  EXPECT_EQ(rung_steps(rung, costs[0], 4), 20);
+  EXPECT_EQ(rung_steps(rung, costs[1], 4), 200);
+  EXPECT_EQ(rung_steps(rung, costs[2], 4), 1000);
+  EXPECT_NEAR(rung_cost(rung, costs[1], 4, std::vector<Index>{0}), 20, 1e-9);
+  std::vector<CandidateCost> free{{1000, 0, 0, 0}, {1000, 1, 0, 0}};
+  set_paces(free);
+  EXPECT_EQ(free[1].pace, 1);
+  EXPECT_EQ(rung_steps(rung, free[0], 4), 20);
+}
+
+TEST(Halving, FoldsAreCaughtUp) {
+  const CandidateCost cost{1000, 1, 0.5, 0.25};
+  EXPECT_NEAR(rung_cost({0.1, 2, 1}, cost, 4, std::vector<Index>{50, 0, 0}), 50 + 0.75, 1e-9);
+  EXPECT_NEAR(rung_cost({0.1, 2, 3}, cost, 4, std::vector<Index>{50, 0, 100}), 50 + 100 + 2 * 0.75, 1e-9);
+  EXPECT_EQ(rung_cost({0.1, 2, 3}, cost, 4, std::vector<Index>{100, 100, 1000}), 0);
 }
 
 TEST(Halving, ABudgetBelowTheFirstStepsIsRefused) {
   const std::vector<CandidateCost> costs(3, CandidateCost{1000, 1, 0, 0});
-  EXPECT_THROW((void)plan_rungs(costs, 11, 4), UserError);
-  EXPECT_NO_THROW((void)plan_rungs(costs, 12.5, 4));
-  EXPECT_TRUE(plan_rungs({}, 1, 4).empty());
+  EXPECT_THROW((void)plan_rungs(costs, 1, 11, 4), UserError);
+  EXPECT_NO_THROW((void)plan_rungs(costs, 1, 12.5, 4));
+  EXPECT_NO_THROW((void)plan_rungs(std::vector<CandidateCost>{3, CandidateCost{1000, 1, 0, 0}}, 5, 30, 4));
+  EXPECT_TRUE(plan_rungs({}, 1, 1, 4).empty());
 }
 
 TEST(Halving, DearCandidatesAreLeftOutAndNamed) {
-  std::vector<CandidateCost> costs(4, CandidateCost{1000, 0.01, 0, 0});
-  costs[1].step = 10;
-  const std::vector<Index> ranking{2, 1, 0, 3}, reached{10, 10, 10, 10};
+  std::vector<double> costs(4, 0.9);
+  costs[1] = 1000;
+  const std::vector<Index> ranking{2, 1, 0, 3};
   std::vector<Index> too_dear;
-  EXPECT_EQ(promote(ranking, reached, costs, {0.1, 2}, 4, 5, 0, too_dear), (std::vector<Index>{2, 0}));
+  EXPECT_EQ(promote(ranking, costs, 2, 5, 0, too_dear), (std::vector<Index>{2, 0}));
   EXPECT_EQ(too_dear, std::vector<Index>{1});
   too_dear.clear();
-  EXPECT_TRUE(promote(ranking, reached, costs, {0.1, 2}, 4, 0, 0, too_dear).empty());
+  EXPECT_TRUE(promote(ranking, costs, 2, 0, 0, too_dear).empty());
   // Cheap candidates leave room for more.
   const std::vector<Index> cheap{2, 0, 3};
-  EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 2, too_dear), (std::vector<Index>{2, 0}));
-  EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 0, too_dear), (std::vector<Index>{2}));
-  costs[3].step = 1e-6;  // the last one costs almost nothing
-  EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 1, too_dear), (std::vector<Index>{2, 3}));
+  EXPECT_EQ(promote(cheap, costs, 1, 5, 2, too_dear), (std::vector<Index>{2, 0}));
+  EXPECT_EQ(promote(cheap, costs, 1, 5, 0, too_dear), (std::vector<Index>{2}));
+  costs[3] = 1e-4;  // the last one costs almost nothing
+  EXPECT_EQ(promote(cheap, costs, 1, 5, 1, too_dear), (std::vector<Index>{2, 3}));
 }
 
 }  // namespace
