@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rossby/run/profile_search.hpp"
 #include "rossby/run/profile_state.hpp"
 
 namespace rossby {
@@ -70,17 +71,6 @@ TEST(ProfilePrediction, AFoldThatOnlySomeWereTrainedOnIsShifted) {
   EXPECT_EQ(first.choice, 0);
 }
 
-TEST(ProfilePrediction, TheChoiceWasTrainedOnTheLastRung) {
-  // The steep curve of few points promises more than any other, but it is extrapolated very far.
-  ProfiledCandidate steep = candidate("steep", "dcrnn", {{{10, 2.0}, {14, 1.5}, {20, 1.1}}});
-  steep.status = ProfiledCandidate::Status::dropped;
-  const ProfileState state =
-      state_of({steep, candidate("a", "gru", {falling(1, 640)}), candidate("b", "stid", {falling(1.2, 640)})},
-               {{0.02, 3}, {0.64, 2}}, 2);
-  EXPECT_LT(state.candidates[0].chances.predicted, state.candidates[1].chances.predicted);
-  EXPECT_EQ(state.choice, 1);
-}
-
 TEST(ProfilePrediction, UncertainCandidatesStayBeforeThoseThatAreSurelyWorse) {
   ProfiledCandidate late = candidate("late", "dcrnn", {{{4, 1.6}}});
   const ProfileState state = state_of(
@@ -93,6 +83,25 @@ TEST(ProfilePrediction, UncertainCandidatesStayBeforeThoseThatAreSurelyWorse) {
   with_baseline.baselines.push_back({"persistence", 0.01, {}});
   predict(with_baseline);
   EXPECT_EQ(ranking(with_baseline), ranking(state));
+}
+
+TEST(ProfileSearch, ACertainChoiceIsConfirmedOnTheOtherFolds) {
+  for (const Index folds : {1, 3}) {
+    const std::vector<std::vector<CurvePoint>> none(static_cast<std::size_t>(folds - 1));
+    const auto of = [&](double end) {
+      auto curves = none;
+      curves.insert(curves.begin(), falling(end, 640));
+      return curves;
+    };
+    ProfileState state = state_of({candidate("a", "gru", of(1)), candidate("b", "stid", of(3)),
+                                   candidate("c", "tgcn", of(4)), candidate("d", "dcrnn", of(5))},
+                                  {{0.1, 4, 1}, {0.64, 4, 1}, {0.7, 3, 1}, {0.8, 2, folds}}, 2);
+    state.allowed = 1000;
+    decide(state);
+    EXPECT_EQ(state.ended, folds == 1 ? "more budget would not change the choice" : "");
+    EXPECT_EQ(state.rung, folds == 1 ? 2 : 3);
+    EXPECT_TRUE(state.candidates[0].in_search());
+  }
 }
 
 TEST(ProfilePrediction, SiblingsOfAModelLendTheirShape) {

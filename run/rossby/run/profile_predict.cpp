@@ -167,16 +167,6 @@ bool contend(const ProfiledCandidate& candidate, const FoldErrors& errors,
   return true;
 }
 
-/// True if the candidate was trained on the last rung. The others are not chosen: their curves are
-/// extrapolated too far.
-bool of_last_rung(const ProfileState& state, const ProfiledCandidate& candidate) {
-  if (state.rung == 0) return true;
-  const Rung& rung = state.rungs[static_cast<std::size_t>(state.rung - 1)];
-  const Index to = rung_steps(rung, candidate.cost, trial_steps);
-  return std::all_of(candidate.folds.begin(), candidate.folds.begin() + rung.folds,
-                     [&](const ProfiledFold& fold) { return fold.ended || fold.steps >= to; });
-}
-
 }  // namespace
 
 Index ProfiledCandidate::steps() const {
@@ -220,11 +210,7 @@ void predict(ProfileState& state) {
   for (ProfiledCandidate& candidate : state.candidates) candidate.likely = 0;
   for (std::size_t k = 0; k < among.size(); ++k)
     state.candidates[static_cast<std::size_t>(candidates[k])].likely = among[k].probability_best;
-  std::vector<Chances> last = among;
-  for (std::size_t k = 0; k < last.size(); ++k)
-    if (!of_last_rung(state, state.candidates[static_cast<std::size_t>(candidates[k])]))
-      last[k].regret = std::numeric_limits<double>::infinity();
-  if (const Index least = least_regret(last); least >= 0) {
+  if (const Index least = least_regret(among); least >= 0) {
     state.choice = candidates[static_cast<std::size_t>(least)];
     state.regret = among[static_cast<std::size_t>(least)].regret;
   }

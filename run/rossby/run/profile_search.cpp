@@ -42,6 +42,12 @@ double reserve(const ProfileState& state, const std::vector<Index>& best) {
   return sum;
 }
 
+/// True if the last rung trains on more folds than the one that was trained.
+bool lacks_folds(const ProfileState& state) {
+  return state.rung > 0 &&
+         state.rungs[static_cast<std::size_t>(state.rung - 1)].folds < state.rungs.back().folds;
+}
+
 void promote_best(ProfileState& state, const std::vector<Index>& best) {
   const Rung& rung = state.rungs[static_cast<std::size_t>(state.rung)];
   std::vector<double> costs;
@@ -125,13 +131,16 @@ void plan_search(ProfileState& state, const ProfileBudget& budget) {
 
 void decide(ProfileState& state) {
   const std::vector<Index> best = ranking(state);
+  const bool certain_now = best.size() == 1 || state.regret < certain;
   if (std::all_of(best.begin(), best.end(), [&](Index k) { return at(state, k).ended(); }))
     state.ended = "all candidates that are left are trained to their end";
   else if (state.rung == std::ssize(state.rungs))
     state.ended = "the budget is used";
+  else if (certain_now && lacks_folds(state))
+    state.rung = std::ssize(state.rungs) - 1;  // other folds may change the choice
   else if (best.size() == 1)
     state.ended = "one candidate is left";
-  else if (state.regret < certain)
+  else if (certain_now)
     state.ended = "more budget would not change the choice";
   if (!state.ended.empty()) return;
   promote_best(state, best);
