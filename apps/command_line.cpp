@@ -45,6 +45,24 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest);
 }
 
+/// Returns a hint for an option that this subcommand does not have: where other programs and subcommands have
+/// it.
+std::string instead_of(const std::string& word, const CLI::App& app) {
+  const std::vector<std::string> names = option_names(app);
+  const auto has = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const std::string option = word.substr(0, word.find('='));
+  if (has("--run") &&
+      (option == "-o" || option == "--output" || option == "--out" || option == "--output-dir"))
+    return " (did you mean --run DIR, the directory of all that a training writes?)";
+  if (const auto name = option.find_first_not_of('-'); name != std::string::npos)
+    for (const CLI::Option* positional : app.get_options())
+      if (positional->get_positional() && positional->get_name() == option.substr(name))
+        return fmt::format(" (give {} without {})", positional->get_name(), option);
+  return did_you_mean(word, names);
+}
+
 /// Returns the word that fits nowhere. Prefers an option, because its value may be left over with it.
 std::string leftover(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
@@ -110,7 +128,7 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
     word = words.front();
   std::string text = error.what();
   if (word.starts_with('-'))
-    text = fmt::format("unknown option {}{}", word, did_you_mean(word, option_names(*place.app)));
+    text = fmt::format("unknown option {}{}", word, instead_of(word, *place.app));
   else if (!word.empty() && !subcommands.empty())
     text = fmt::format("unknown subcommand {}{}; there are {}", word, did_you_mean(word, subcommands),
                        fmt::join(subcommands, ", "));

@@ -140,6 +140,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
     if (axis.dated_) axis.stamps_.push_back(stamp);
   }
   axis.values_ = std::move(values);
+  if (axis.dated_) require_whole_milliseconds(axis.values_, axis.unit_, origin);
   axis.detect_spacing();
   axis.undo_rounding();
   axis.detect_form();

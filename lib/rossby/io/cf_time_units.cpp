@@ -2,6 +2,7 @@
 #include "rossby/io/cf_time_units.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -51,6 +52,8 @@ double unit_length(std::string_view name, Calendar calendar) {
                                                            {"microsec", 1e-3},
                                                            {"usec", 1e-3},
                                                            {"us", 1e-3},
+                                                           {"\u00b5s", 1e-3},  // micro sign
+                                                           {"\u03bcs", 1e-3},  // Greek mu
                                                            {"millisecond", 1},
                                                            {"millisec", 1},
                                                            {"msec", 1},
@@ -66,6 +69,7 @@ double unit_length(std::string_view name, Calendar calendar) {
                                                            {"day", day},
                                                            {"d", day},
                                                            {"week", 7 * day},
+                                                           {"wk", 7 * day},
                                                            {"fortnight", 14 * day},
                                                            {"common_year", 365 * day}};
   for (const auto& [known, length] : names)
@@ -119,6 +123,19 @@ TimeUnits parse_time_units(const std::string& units, Calendar calendar, const st
                units);
   parsed.reference = *reference;
   return parsed;
+}
+
+void require_whole_milliseconds(const std::vector<double>& values, double unit, const std::string& origin) {
+  constexpr double longest = 5000, tolerance = 1e-4;
+  if (values.size() < 3) return;
+  const double step = (values.back() - values.front()) / static_cast<double>(values.size() - 1) * unit;
+  if (step > longest || std::abs(step - std::round(step)) <= tolerance * step) return;
+  for (std::size_t t = 1; t < values.size(); ++t)
+    if (std::abs((values[t] - values[t - 1]) * unit - step) > 0.05 * step) return;
+  user_error(
+      "{}: its steps are {:.6g} ms apart, but times are kept to the millisecond. Count the steps, with "
+      "xarray: ds[\"time\"] = range(ds.sizes[\"time\"]), and ds[\"time\"].attrs[\"units\"] = \"1\"",
+      origin, step);
 }
 
 }  // namespace rossby::detail

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "rossby/io/calendar.hpp"
 
@@ -23,5 +24,9 @@ struct TimeUnits {
 
 /// True if these units are those of plain numbers: none, "1", "step", ….
 [[nodiscard]] bool is_counter_unit(const std::string& units);
+
+/// Throws UserError if times in units of `unit` milliseconds are evenly spaced, but by a time that rounding
+/// to milliseconds distorts.
+void require_whole_milliseconds(const std::vector<double>& values, double unit, const std::string& origin);
 
 }  // namespace rossby::detail

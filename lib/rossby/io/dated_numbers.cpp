@@ -10,6 +10,7 @@
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time.hpp"
 #include "rossby/io/cf_time_units.hpp"
+#include "rossby/io/date_order.hpp"
 
 namespace rossby::detail {
 namespace {
@@ -261,7 +262,10 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   if (guessed) {
     remark = likely_dates(values);
     form = form_of_size(values.front());
-    if (form == Form::none || form_of_size(values.back()) != form) return std::nullopt;
+    if (form == Form::none || form_of_size(values.back()) != form) {
+      refuse_other_date_orders(values, Calendar::standard, origin);
+      return std::nullopt;
+    }
   }
   if (form == Form::year && !all_whole(values)) form = Form::decimal_year;
   const Calendar days = TimeAxis::calendar_named(calendar, origin);
@@ -294,11 +298,14 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
     if (!moment) bad = std::min(bad, t);
   }
   if (bad < values.size()) {
+    refuse_other_date_orders(values, days, origin);
     // Numbers of which fewer than nine in ten are dates are counts.
     if (guessed && 10 * moments.size() < 9 * values.size()) return std::nullopt;
     user_error("{}: the times look like {}, but step {} has {}, which is not a date: {}", origin,
                name_of(form), bad, values[bad], advice());
   }
+  if (form == Form::day && !guessed && values.size() > 1 && values.back() < first_year * 1e4)
+    refuse_other_date_orders(values, days, origin);
   DatedNumbers dated = in_units(std::move(moments), calendar, days);
   dated.remark = fmt::format("its numbers ({} to {}) are read as {}{}", values.front(), values.back(),
                              name_of(form), guessed ? " (guessed: it has no unit)" : "");

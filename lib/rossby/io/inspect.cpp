@@ -161,7 +161,7 @@ std::string time_lines(const SeriesInfo& info) {
 
 void ValueSummary::look_at(double value) {
   sums_[0] += 1;
-  if (std::isnan(value)) return;
+  if (std::isnan(value)) return suspects_.look_at(static_cast<float>(value));
   sums_[1] += 1;
   sums_[2] += value;
   extremes_[0] = std::max(extremes_[0], -value);

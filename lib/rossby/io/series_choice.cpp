@@ -142,13 +142,13 @@ std::string why_nothing_fits(const ArrayFile& file) {
 std::vector<VariableLayout> fitting(const ArrayFile& file) {
   std::string reason;
   const std::set<std::string> auxiliary = auxiliary_variables(file);
+  const auto sounds = [](const VariableLayout& layout) { return sounds_auxiliary(*layout.variable); };
   const auto all = [&](bool wanted(const ArrayFile&, const NetcdfVariable&)) {
     std::vector<VariableLayout> layouts;
     for (const NetcdfVariable& variable : file.variables())
       if (wanted(file, variable) && !auxiliary.contains(variable.name))
         if (const auto layout = fit(file, variable, reason)) layouts.push_back(*layout);
     // A name is a hint that counts only if there is another candidate.
-    const auto sounds = [](const VariableLayout& layout) { return sounds_auxiliary(*layout.variable); };
     if (!std::all_of(layouts.begin(), layouts.end(), sounds)) std::erase_if(layouts, sounds);
     return layouts;
   };
@@ -160,6 +160,10 @@ std::vector<VariableLayout> fitting(const ArrayFile& file) {
                        [&](const auto& dimension) { return is_time(file, dimension); });
   });
   if (layouts.empty() && !other) layouts = all(is_count);
+  // Counts beside real numbers whose names sound auxiliary are candidates, too: the user decides.
+  else if (!layouts.empty() && std::all_of(layouts.begin(), layouts.end(), sounds))
+    for (const VariableLayout& count : all(is_count))
+      if (!sounds(count)) layouts.push_back(count);
   return layouts.empty() && !other ? all(is_bytes) : layouts;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -10,6 +11,9 @@
 #include "rossby/io/units.hpp"
 
 namespace rossby::detail {
+
+/// The NaN that replaces a finite value that float32 cannot hold. SuspectValues counts it.
+inline constexpr float beyond_float = std::bit_cast<float>(0x7fc0b160U);
 
 /// Converts the raw values of a variable to float32 in its units, NaN if missing: CF-1.8, chapters 2.5 and
 /// 8.1, and appendix A of the NetCDF User Guide.
@@ -24,7 +28,7 @@ class Decoder {
   template <class Raw>
   [[nodiscard]] float value(Raw raw, double center = 0) const {
     const double exact = number(raw);
-    return std::isnan(exact) ? nan_value : static_cast<float>(exact - center);
+    return static_cast<float>(std::isnan(exact) ? exact : exact - center);
   }
 
   /// The value itself, NaN if missing.
@@ -39,7 +43,8 @@ class Decoder {
                                    : static_cast<double>(raw);
     if (!scaled_.holds(exact, rounding())) return nan_value;
     const auto value = static_cast<float>(exact);
-    if (!std::isfinite(value) || is_null(value) || is_missing(exact)) return nan_value;
+    if (is_null(value) || is_missing(exact) || !std::isfinite(exact)) return nan_value;
+    if (!std::isfinite(value)) return static_cast<double>(beyond_float);
     return converts_ ? exact * conversion_.factor + conversion_.offset : exact;
   }
 

@@ -1,16 +1,21 @@
 #include "rossby/io/suspect_values.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include <fmt/core.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/series_decoder.hpp"
 
 namespace rossby {
 
 void SuspectValues::look_at(float value) {
   if (value > -999.0F && value < huge) return;  // fast path for nearly all values
+  constexpr auto sign = 0x80000000U, beyond = std::bit_cast<std::uint32_t>(detail::beyond_float);
+  if ((std::bit_cast<std::uint32_t>(value) & ~sign) == beyond) ++counts_.back();
   if (std::abs(value) >= huge) ++counts_.back();
   for (std::size_t k = 0; k < marks.size(); ++k)
     if (value == marks[k]) ++counts_[k];

@@ -258,14 +258,19 @@ void read_with_inputs(const Communicator& comm, const Config& config, const Doma
   });
 }
 
-void read_known_ahead(const Communicator& comm, const Config& config, const Domain& domain,
-                      const std::string& path, const TimeAxis& times, std::span<float> out) {
+std::string read_known_ahead(const Communicator& comm, const Config& config, const Domain& domain,
+                             const std::string& path, const TimeAxis& times, std::span<float> out) {
   const Stage stage(comm, "reading what is known ahead", patience_with_files);
   const Index known = domain.inputs.known;
   const auto rows = static_cast<Index>(domain.rows.size());
   std::vector<double> seen(static_cast<std::size_t>(times.size() * known), 0.0);
+  std::string remark;
   agree(comm, [&] {
     const SeriesFile file = SeriesFile::open(path, config.data.known_inputs);
+    if (file.info().node_labels.empty() && file.info().node_lat.empty() && !domain.info.node_labels.empty())
+      remark =
+          fmt::format("{}: its nodes have no ids: they are matched by position with those of {} (--inputs)",
+                      path, domain.info.path);
     check_variables(file.info(), domain);
     const std::vector<Index> nodes = match_nodes_of(file.info(), domain.info, file_nodes_of_rows(domain));
     const std::vector<Index> places = places_of(file.info().time, times, path);
@@ -284,6 +289,7 @@ void read_known_ahead(const Communicator& comm, const Config& config, const Doma
           "{}: no node has a value of data.known_inputs at {}, which is forecast. Add these values "
           "(--inputs)",
           path, times.text(static_cast<Index>(k) / known));
+  return remark;
 }
 
 }  // namespace rossby

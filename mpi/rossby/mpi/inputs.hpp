@@ -31,8 +31,10 @@ void read_with_inputs(const Communicator& comm, const Config& config, const Doma
 
 /// Reads data.known_inputs of the rank's rows at the stamps `times`, out (steps, rows, known), from the file
 /// `path`. Nodes are matched by their ids if both files have ids. Throws UserError if the file has other
-/// nodes or units, or if a variable has no value at any node for one of the stamps. Collective.
-void read_known_ahead(const Communicator& comm, const Config& config, const Domain& domain,
-                      const std::string& path, const TimeAxis& times, std::span<float> out);
+/// nodes or units, or if a variable has no value at any node for one of the stamps. Returns a warning if
+/// nodes that have ids in the series are matched by position. Collective.
+[[nodiscard]] std::string read_known_ahead(const Communicator& comm, const Config& config,
+                                           const Domain& domain, const std::string& path,
+                                           const TimeAxis& times, std::span<float> out);
 
 }  // namespace rossby

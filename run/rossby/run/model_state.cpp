@@ -120,6 +120,12 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
           "rossby: warning: {} does not record its training data, so that {} cannot be compared with them\n",
           path, domain_.info.path);
     const bool differs = !trained.empty() && trained != training_hash();
+    const std::string of_nodes = metadata.value("node_hash", "");
+    if (differs && !of_nodes.empty() && of_nodes != node_hash(domain_))
+      user_error(
+          "{}: its nodes are not those that {} was trained on, or are in another order. Bring them into the "
+          "order of the training, with xarray: ds.sel(node=names), or train anew",
+          domain_.info.path, path);
     if (accepts && differs)
       changes = accept_changes(path, metadata);
     else if (accepts)

@@ -96,7 +96,9 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
   }
   kept_steps_.clear();  // copies on the device are out of date
   std::vector<float> ahead(static_cast<std::size_t>(steps * values));
-  read_known_ahead(grid_.space(), *config_, domain_, inputs, time.after(origin, steps), ahead);
+  const std::string remark =
+      read_known_ahead(grid_.space(), *config_, domain_, inputs, time.after(origin, steps), ahead);
+  if (!remark.empty() && grid_.world().rank() == 0) fmt::print("warning: {}\n", remark);
   for (Index h = 0; h < steps; ++h) std::copy_n(ahead.data() + h * values, values, at(origin + 1 + h));
   if (Device* device = this->device()) agree(grid_.world(), [&] { keep_steps(*device); });
 }
