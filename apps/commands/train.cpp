@@ -140,7 +140,7 @@ int train_run(const Communicator& comm, const TrainArguments& given) {
   options.signals = options.prints = true;
   const Trained trained = train(comm, config, options);
   if (trained.result.reason != StopReason::paused || trained.had_ended) {
-    if (names_series(arguments.config) && !arguments.write_state) average_with_baseline(comm, arguments.run);
+    if (names_series(arguments.config) && !arguments.write_state) average_with_baselines(comm, arguments.run);
     return 0;
   }
   if (comm.rank() == 0)

@@ -1,6 +1,7 @@
 """A series trained without a configuration: settings that suit it, its run directory, and bad input."""
 
 import os
+import random
 import re
 import shutil
 
@@ -34,11 +35,12 @@ class WithoutConfiguration(Runs):
     def test_ends_with_an_average_beside_a_baseline(self):
         train = ["train", "hourly.nc", "--run", "both"]
         out = self.succeed(2, *train, *self.quick).out
-        found = re.search(r"average   of the run and direct_ridge: validation rmse ([\d.]+) m s-1; ([\d.]+) the run, ([\d.]+) direct_ridge\n"
+        found = re.search(r"average   of the run, direct_ridge, direct_ar, cycle and persistence: validation rmse ([\d.]+) m s-1; ([\d.]+) the run, "
+                          r"([\d.]+) direct_ridge, ([\d.]+) direct_ar, ([\d.]+) cycle, ([\d.]+) persistence\n"
                           r"average   score it with: rossby evaluate both/average\n$", out)
         self.assertIsNotNone(found, out)
-        mean, run, ridge = map(float, found.groups())
-        self.assertLessEqual(mean, min(run, ridge) * 1.001)
+        mean, *members = map(float, found.groups())
+        self.assertLessEqual(mean, min(members) * 1.001)
         self.assertIn("direct_ridge", self.succeed(2, "evaluate", "both/average").out)
         self.succeed(1, "forecast", "both/average", "--steps", "3")
         # The average is made once. A longer training makes a new one and keeps the old one.
@@ -52,7 +54,7 @@ class WithoutConfiguration(Runs):
 
     def test_averages_that_are_not_made(self):
         out = self.succeed(1, "train", "hourly.nc", "--run", "unvalidated", "--set", "split.validation=0", "--set", "schedule.metric=train", *self.quick).out
-        self.assertRegex(out, "average   of the run and direct_ridge: not made: --weights stacking needs errors in the validation part")
+        self.assertRegex(out, "average   of the run and baselines: not made: --weights stacking needs errors in the validation part")
         self.succeed(1, "train", "hourly.nc", "--run", "own", *self.quick)
         shutil.rmtree(self.path("own/average"))
         self.succeed(1, "average", "own", "cycle", "-o", "own/average")
@@ -63,6 +65,27 @@ class WithoutConfiguration(Runs):
     def text(self, name):
         with open(self.path(name), encoding="utf-8") as file:
             return file.read()
+
+    def test_averages_of_few_windows(self):
+        """Weights of many members need many windows."""
+        self.netcdf("few.nc", sensors(steps=60))
+        out = self.succeed(2, "train", "few.nc", *self.quick).out
+        self.assertRegex(out, r"average   of the run and direct_ridge: validation rmse [\d.]+ m s-1; [\d.]+ the run, [\d.]+ direct_ridge\n")
+        self.assertIn("nothing is left to do", self.succeed(1, "train", "few.nc", *self.quick).out)
+
+    def test_a_random_walk_is_forecast_by_persistence(self):
+        """On such data networks and regressions are worse than persistence, the average is not."""
+        draw, values = random.Random(4), [100.0] * 4
+        rows = []
+        for _ in range(1500):
+            values = [value + draw.gauss(0, 1) for value in values]
+            rows += [f"{value:.4f}" for value in values]
+        cdl = sensors(steps=1500, nodes=4)
+        self.netcdf("walk.nc", re.sub(r"  v = [^;]*;", "  v = " + ", ".join(rows) + " ;", cdl))
+        self.succeed(1, "train", "walk.nc", *self.quick)
+        out = self.succeed(1, "evaluate", "walk.run/average").out
+        mean = next(line.split() for line in out.splitlines() if line.split()[:1] == ["mean"])
+        self.assertLess(float(mean[1]), 1.03 * float(mean[2]), out)
 
     def test_settings_and_names(self):
         self.succeed(1, "train", "hourly.nc", "--run", "mine", "--set", "model.name=gru", "--set", "model.units=3", *self.quick)
