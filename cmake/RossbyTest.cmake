@@ -98,8 +98,10 @@ function(rossby_mpi_test NAME)
     endif()
     add_test(NAME ${NAME}.np${RANKS} ${CONFIGURATIONS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)
-    # Beside another test, each exchange would wait for a processor: 2 ranks of nccl_training took minutes.
-    rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${RANKS} LABELS mpi np${RANKS} ${TEST_LABELS}
+    # Beside another test, each exchange would wait for a processor: 2 ranks of nccl_training took minutes. test.sh runs
+    # a test more at once than there are cores.
+    math(EXPR PROCESSORS "${RANKS} + 1")
+    rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${PROCESSORS} LABELS mpi np${RANKS} ${TEST_LABELS}
                                ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
   endforeach()
 endfunction()
@@ -113,7 +115,7 @@ endfunction()
 function(rossby_nightly_test NAME)
   cmake_parse_arguments(TEST "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
   add_test(NAME ${NAME} CONFIGURATIONS Nightly COMMAND ${TEST_COMMAND})
-  rossby_set_test_properties(${NAME} PROCESSORS 2 LABELS nightly ${TEST_LABELS} ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
+  rossby_set_test_properties(${NAME} PROCESSORS 3 LABELS nightly ${TEST_LABELS} ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
   set_tests_properties(${NAME} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
 endfunction()
 

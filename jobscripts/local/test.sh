@@ -61,4 +61,5 @@ else
 fi
 build_preset "$preset" "$target"
 say "testing ($preset)"
-ctest --preset "$preset" --parallel "$rossby_jobs" "${ctest_options[@]}"
+# Programs that start wait for mpiexec, so that one test more than there are cores keeps these busy.
+ctest --preset "$preset" --parallel "$((rossby_jobs + 1))" "${ctest_options[@]}"
