@@ -89,13 +89,10 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def command(cls, ranks, arguments, folders=None):
-        """Returns mpiexec's command line; folders[r] is the working directory of rank r. One rank needs no mpiexec,
-        which takes longer than most commands.
+        """Returns mpiexec's command line; folders[r] is the working directory of rank r.
 
         By default mpiexec ends the other ranks when one fails. Here each rank must end by itself.
         """
-        if ranks == 1 and folders is None:
-            return [rossby, *arguments]
         wrapped = ["sh", "-c", RANK_WRAPPER, "sh", rossby, *arguments]
         start = [mpiexec, "--mca", "orte_abort_on_non_zero_status", "0"]
         if folders is None:
@@ -138,9 +135,6 @@ class ProgramTest(unittest.TestCase):
                 out, err = process.communicate()
                 raise AssertionError(f"{arguments} on {ranks} ranks still runs after {limit} s\n{out}\n{err}") from None
             seconds = time.monotonic() - begin
-            if ranks == 1 and folders is None:
-                code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-                return Result(code, out, err, [code], seconds)
             found = []
             for rank in range(ranks if folders is None else len(folders)):
                 try:

@@ -132,8 +132,6 @@ ThreadLevel granted_threads() {
 
 Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::uncaught_exceptions()) {
   setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
-  // Without mpirun, Open MPI would start a daemon first, which takes 0.2 s and serves MPI_Comm_spawn alone.
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, mpi_level(level), &provided);
   if (provided < MPI_THREAD_FUNNELED)
