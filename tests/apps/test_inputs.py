@@ -233,6 +233,10 @@ class Further(Runs):
         self.assertEqual(self.ends("table"), self.ends("named"))
         self.succeed(2, *self.training("turned", *named, "data.static_file=turned.nc"))
         self.assertEqual(self.ends("turned"), self.ends("named"))
+        self.netcdf("bare.nc", series(4, 29, names=("tide", "works")))
+        warning = r"warning +bare.nc: its nodes have no ids: they are matched by position with those of named.nc"
+        self.assertRegex(self.succeed(2, *self.training("bare", *named, "data.static_file=bare.nc")).out, warning)
+        self.assertNotRegex(self.succeed(1, *self.training("ids", *named, "data.static_file=turned.nc")).out, "matched by position")
         for text, message in (("id,depth\ns3,2\ns5,3\n", 'node "s7" has no value of depth'),
                               ("id,depth\ns3,2\ns5,3\ns7,\n", 'node "s7" has no value of depth'),
                               ("id,depth\ns3,2\ns5,deep\ns7,1\n", 'nodes.csv:3: "deep" in column depth'),

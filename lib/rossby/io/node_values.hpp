@@ -22,6 +22,11 @@ namespace rossby {
 [[nodiscard]] std::vector<double> read_node_values(const SeriesInfo& series, const std::string& name,
                                                    const std::string& path);
 
+/// True if the nodes of a NetCDF file `path` have no ids, so that `read_node_values` matches them by position
+/// with those of a series whose nodes have ids.
+[[nodiscard]] bool matched_by_position(const SeriesInfo& series, const std::string& name,
+                                       const std::string& path);
+
 /// Parses column `name` of such a table, one value per node; `names_of` returns the node names for a column
 /// name. Messages call the text `path`.
 [[nodiscard]] std::vector<double> parse_node_table(

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "rossby/io/node_values.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/observed_steps.hpp"
@@ -77,6 +78,14 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (!config.data.fixed.empty())
     fmt::print("static    {}{}\n", fmt::join(config.data.fixed, ", "),
                config.data.fixed_file.empty() ? "" : fmt::format(" ({})", config.data.fixed_file));
+  for (const std::string& name : config.data.fixed)
+    if (matched_by_position(domain.info, name, config.data.fixed_file)) {
+      fmt::print(
+          "warning   {}: its nodes have no ids: they are matched by position with those of {} "
+          "(data.static_file)\n",
+          config.data.fixed_file, domain.info.path);
+      break;
+    }
   if (domain.nodes() < domain.info.file_nodes)
     fmt::print("nodes     {} of {} in the file are used (data.nodes = \"{}\")\n", domain.nodes(),
                domain.info.file_nodes, config.data.nodes);
