@@ -175,7 +175,7 @@ class Devices(Asynchronous):
                              [WINDOWS_AN_EPOCH] * 2)
 
     def test_one_batch_an_epoch_is_a_synchronous_step_left_and_resumed(self):
-        """With one update an epoch, a resumed training has the bits of one that was not left."""
+        """With one update an epoch, a resumed training is bit-equal to one that was never stopped."""
         settings = ["parallel.time_groups=1", "window.batch=10", "parallel.device=simulated"]
         self.succeed(2, *self.arguments("whole", *settings))
         self.succeed(2, *self.arguments("steps", *settings, "train.updates=synchronous"))
