@@ -145,14 +145,14 @@ class Hangs(support.LiveTest):
         self.ended(process, pids, 60)
         if peak > 1 << 26:
             self.skipTest("sanitizers take all addresses there are")
-        # The same with more latents than that rank has memory for: 40 x 400 x 2048 x 4 bytes per array, of which only the
-        # first fits. With less, the run would be refused for the buffers of OpenBLAS.
-        self.succeed(1, "data", "synth", "--lat", "20", "--lon", "40", "--steps", "60", "-o", "wide.nc")
+        # The same with more latents than that rank has memory for: 40 x 800 x 4096 x 4 bytes = 500 MiB per array. OpenBLAS
+        # must have its buffers (129 MiB per thread), or the run is refused for these.
+        self.succeed(1, "data", "synth", "--lat", "20", "--lon", "80", "--steps", "60", "-o", "wide.nc")
         command = [support.mpiexec, "-n", "1", support.rossby]
         arguments = ["train", "p.toml", "--run", "little"]
-        for setting in ["data.file=wide.nc", "data.nodes=all", "train.epochs=1", "model.latent=2048"]:
+        for setting in ["data.file=wide.nc", "data.nodes=all", "train.epochs=1", "model.latent=4096"]:
             arguments += ["--set", setting]
-        limited = ["sh", "-c", f'ulimit -v {peak + 160000}; exec "$@"', "sh", support.rossby]
+        limited = ["sh", "-c", f'ulimit -v {peak + 300000}; exec "$@"', "sh", support.rossby]
         process = self.launch([*command, *arguments, ":", "-n", "1", *limited, *arguments])
         code, seconds, lines = self.ended(process, [], 60)
         self.assertEqual(code, 1, lines)
