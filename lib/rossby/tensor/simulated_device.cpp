@@ -120,7 +120,7 @@ void SimulatedDriver::release(void* pointer) noexcept {
   cut_graph();
   run();  // earlier work still reads it
   const auto it = blocks_.find(static_cast<std::byte*>(pointer));
-  const auto& [pages, bytes, written] = it->second;
+  const auto& [pages, bytes, written, open] = it->second;
   if (!idle_) {
     if (key_ >= 0)
       open_key(key_, true);
@@ -155,7 +155,25 @@ bool SimulatedDriver::tells_host_memory() {
 
 SimulatedDriver::Threads SimulatedDriver::launch(const void* kernel, std::size_t bytes) {
   if (!idle_ && tells_host_memory()) refuse_host_memory(kernel, bytes);
+  if (!idle_) next_touched_ = arrays_of(kernel, bytes);
   return std::exchange(next_, static_cast<Threads>((static_cast<int>(next_) + 1) % 3));
+}
+
+SimulatedDriver::Mapped* SimulatedDriver::find(std::uintptr_t address) {
+  const auto behind = blocks_.upper_bound(reinterpret_cast<std::byte*>(address));
+  if (behind == blocks_.begin()) return nullptr;
+  Mapped& mapped = std::prev(behind)->second;
+  return address <= reinterpret_cast<std::uintptr_t>(mapped.pages) + mapped.bytes ? &mapped : nullptr;
+}
+
+std::vector<SimulatedDriver::Mapped*> SimulatedDriver::arrays_of(const void* kernel, std::size_t bytes) {
+  std::vector<Mapped*> found;
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(kernel) + at, sizeof word);
+    if (Mapped* mapped = find(word)) found.push_back(mapped);
+  }
+  return found;
 }
 
 void SimulatedDriver::refuse_host_memory(const void* kernel, std::size_t bytes) const {
@@ -248,7 +266,7 @@ void SimulatedDriver::follow(Queue queue, void* event) {
 void SimulatedDriver::follow(Queue queue, const Point& point) {
   if (idle_) return;
   Line& behind = line(queue);
-  behind.items.push_back({{}, point});
+  behind.items.push_back({{}, point, {}});
   ++behind.given;
 }
 
@@ -266,38 +284,39 @@ void SimulatedDriver::SideQueue::enqueue(std::function<void()> work) {
 }
 
 void SimulatedDriver::enqueue(Queue queue, std::function<void()> work, const void* memory) {
+  Mapped* mapped = find(reinterpret_cast<std::uintptr_t>(memory));
+  enqueue(queue, std::move(work), mapped ? Touched({mapped}) : Touched());
+}
+
+void SimulatedDriver::enqueue(Queue queue, std::function<void()> work, Touched touched) {
   if (idle_) return;
   Line& at = line(queue);
-  at.items.push_back({std::move(work), {}, memory});
+  at.items.push_back({std::move(work), {}, std::move(touched)});
   ++at.given;
 }
 
 void SimulatedDriver::open_for(const Item& item) noexcept {
   if (all_open_) return;
-  const auto open = [](const Mapped& mapped) {
+  const auto open = [&](Mapped& mapped) {
+    if (std::exchange(mapped.open, true)) return;
     (void)::mprotect(mapped.pages, mapped.bytes, PROT_READ | PROT_WRITE);
-  };
-  if (key_ < 0 && item.memory) {
-    auto block = blocks_.upper_bound(static_cast<std::byte*>(const_cast<void*>(item.memory)));
-    if (block == blocks_.begin()) return;
-    const Mapped& mapped = std::prev(block)->second;
-    if (std::find(open_.begin(), open_.end(), &mapped) != open_.end()) return;
-    open(mapped);
     open_.push_back(&mapped);
+  };
+  if (key_ < 0 && item.touched) {
+    for (Mapped* mapped : *item.touched) open(*mapped);
     return;
   }
   all_open_ = true;
   if (key_ >= 0) return open_key(key_, true);
-  for (const auto& [pointer, mapped] : blocks_) open(mapped);
+  for (auto& [pointer, mapped] : blocks_) open(mapped);
 }
 
 void SimulatedDriver::close() noexcept {
-  const auto shut = [](const Mapped& mapped) { (void)::mprotect(mapped.pages, mapped.bytes, PROT_NONE); };
   if (all_open_ && key_ >= 0) open_key(key_, false);
-  if (all_open_ && key_ < 0)
-    for (const auto& [pointer, mapped] : blocks_) shut(mapped);
-  if (!all_open_)
-    for (const Mapped* mapped : open_) shut(*mapped);
+  for (Mapped* mapped : open_) {
+    (void)::mprotect(mapped->pages, mapped->bytes, PROT_NONE);
+    mapped->open = false;
+  }
   all_open_ = false;
   open_.clear();
 }

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "rossby/base/stopwatch.hpp"
@@ -42,7 +45,9 @@ class SimulatedDriver final : public DeviceDriver {
   ~SimulatedDriver() override;
 
   /// Enqueues a kernel.
-  void enqueue(std::function<void()> work) { enqueue(Queue::compute, std::move(work)); }
+  void enqueue(std::function<void()> work) {
+    enqueue(Queue::compute, std::move(work), std::exchange(next_touched_, std::nullopt));
+  }
 
   /// Order of a kernel's threads and blocks, because a GPU promises none.
   enum class Threads { up, down, scattered };
@@ -120,10 +125,19 @@ class SimulatedDriver final : public DeviceDriver {
     Queue queue = Queue::compute;
     Index count = 0;
   };
+  /// Mapped memory. Its array ends less than `aligned` bytes before the guard page.
+  struct Mapped {
+    std::byte* pages = nullptr;
+    std::size_t bytes = 0;    // of the pages, without the guard page
+    std::size_t written = 0;  // bytes of the array
+    bool open = false;        // accessible, without a key
+  };
+  /// The arrays that an item touches; none: any.
+  using Touched = std::optional<std::vector<Mapped*>>;
   struct Item {
     std::function<void()> work;
     Point after;
-    const void* memory = nullptr;  // in the only array that it touches; null: any array
+    Touched touched;
   };
   struct Line {
     std::deque<Item> items;
@@ -133,7 +147,12 @@ class SimulatedDriver final : public DeviceDriver {
 
   static constexpr Queue side = static_cast<Queue>(3);
 
-  void enqueue(Queue queue, std::function<void()> work, const void* memory = nullptr);
+  void enqueue(Queue queue, std::function<void()> work, const void* memory);
+  void enqueue(Queue queue, std::function<void()> work, Touched touched = {});
+  /// The array with this address, or whose end it is; null: none.
+  [[nodiscard]] Mapped* find(std::uintptr_t address);
+  /// The arrays with addresses in a kernel's object.
+  [[nodiscard]] std::vector<Mapped*> arrays_of(const void* kernel, std::size_t bytes);
   void follow(Queue queue, const Point& point);
   [[nodiscard]] Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
   /// Runs the first item of the first queue whose item may run. Returns false if there is none.
@@ -149,19 +168,13 @@ class SimulatedDriver final : public DeviceDriver {
   std::size_t total_;
   Order order_;
   bool idle_ = false, stands_for_host_ = false;
-  /// Mapped memory. Its array ends less than `aligned` bytes before the guard page.
-  struct Mapped {
-    std::byte* pages = nullptr;
-    std::size_t bytes = 0;    // of the pages, without the guard page
-    std::size_t written = 0;  // bytes of the array
-  };
   static constexpr std::size_t aligned = 256;
   std::map<std::byte*, Mapped> blocks_;  // by the array's address
   int key_ = -1;                         // protection key of all blocks; −1: none
-  // Without a key, opening an array needs a system call. Copies are most of the work, and open only their own
-  // array.
+  // Without a key, opening an array needs a system call, so that copies and kernels open only their own.
   bool all_open_ = false;
-  std::vector<const Mapped*> open_;  // open arrays, unless all are open
+  std::vector<Mapped*> open_;  // open arrays, unless all are open
+  Touched next_touched_;       // by the kernel that is launched
   Threads next_ = Threads::up;
   std::array<Line, 4> lines_;  // by Queue, then the side queue
   SideQueue side_;
