@@ -266,6 +266,13 @@ class Averages(Runs, LoadsJson):
         found = self.load("scores.json", "evaluation.schema.json")
         self.assertEqual(found["data"]["origins"], 4)
         self.assertEqual(list(found["mean"]["rmse"]), ["model", "file_some"])
+        self.assertNotIn("by position", out)
+        with self.subTest("nodes without ids"):
+            cdl = forecasts(lambda h, i: 1)
+            self.netcdf("bare.nc", "\n".join(line for line in cdl.split("\n") if not line.startswith(("  string node", "  node ="))))
+            warning = "warning   bare.nc: its nodes have no ids: they are matched by position with those of sensors.nc\n"
+            self.assertEqual(self.succeed(2, "evaluate", run, "--baseline", "bare.nc", "-o", "bare.json").out.count(warning), 1)
+            self.assertEqual(self.succeed(2, "average", run, "bare.nc", "-o", "of_bare").out.count(warning), 1)
         with self.subTest("as a member, too"):
             self.average(run, "up.nc")
             self.netcdf("some.nc", forecasts(lambda h, i: 2, origins=range(60, 90)))

@@ -134,6 +134,10 @@ ForecastFile ForecastFile::open(const std::string& path, const SeriesInfo& serie
     std::iota(file.place_.begin(), file.place_.end(), Index{0});
   } else {
     file.place_ = places_of_nodes(*file.file_, series, dimensions[2], variable.name, key);
+    if (matched_by_position(*file.file_, series, dimensions[2]))
+      file.remark_ =
+          fmt::format("warning   {}: its nodes have no ids: they are matched by position with those of {}\n",
+                      path, series.path);
   }
   file.grid_columns_ = dimensions[file.planar_ ? 3 : 2].length;
   file.match_inits(series);

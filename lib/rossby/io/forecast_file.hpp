@@ -35,6 +35,9 @@ class ForecastFile {
   /// The first and last init_time: "2012-03-06T09:30 to 2012-03-07T22:55".
   [[nodiscard]] const std::string& inits() const { return inits_; }
 
+  /// A line to print if the file's nodes have no ids and those of the series have; else empty.
+  [[nodiscard]] const std::string& remark() const { return remark_; }
+
   /// Throws UserError with the first of these nodes of the series that the file lacks.
   void expect_nodes(std::span<const Index> file_nodes) const;
 
@@ -68,7 +71,7 @@ class ForecastFile {
   std::map<Index, std::string> missing_;  // absent nodes, with their names in messages
   std::vector<Index> init_of_;            // of each step of the series; −1: none
   std::vector<Index> lead_of_;            // of horizon 1, 2, …; −1: none
-  std::string inits_;
+  std::string inits_, remark_;
 };
 
 }  // namespace rossby

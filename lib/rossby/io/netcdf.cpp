@@ -114,6 +114,22 @@ std::string_view foreign_kind(const std::string& path) {
   return "";
 }
 
+/// Of a hyperslab that cannot be read, returns the first index along its first dimension that cannot; −1 if
+/// it has no dimension. `out` has room for the hyperslab.
+template <class T>
+Index first_damaged(int file, int variable, std::vector<std::size_t> start, std::vector<std::size_t> count,
+                    T* out) {
+  if (start.empty()) return -1;
+  std::size_t left = count[0];
+  while (left > 1) {
+    count[0] = left / 2;
+    const bool sound = get(file, variable, start.data(), count.data(), out) == NC_NOERR;
+    if (sound) start[0] += count[0];
+    left = sound ? left - count[0] : count[0];
+  }
+  return static_cast<Index>(start[0]);
+}
+
 std::int64_t last_change(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
@@ -249,13 +265,18 @@ void NetcdfFile::check(int status, std::string_view variable) const {
   user_error("{}: cannot read {}: {}; is the file damaged?", path_, variable, nc_strerror(status));
 }
 
-void NetcdfFile::check_read(int status, const NetcdfVariable& variable) const {
+void NetcdfFile::check_read(int status, const NetcdfVariable& variable, Index damaged) const {
   if (status == NC_NOERR) return;
   const int cause = errno;
   if (const std::string filters = foreign_filters(variable); !filters.empty())
     user_error("{}: cannot read variable {}: {}", path_, variable.name, filters);
   if (cause == EIO || cause == ESTALE || cause == ENOMEM || cause == EACCES)
     user_error("{}: cannot read variable {}: {}", path_, variable.name, std::strerror(cause));
+  if (damaged >= 0 && is_filtered(variable))
+    user_error(
+        "{}: cannot read variable {}: the chunk with index {} of dimension {} does not decompress, or its "
+        "checksum is wrong ({}). The file is damaged: copy or download it again",
+        path_, variable.name, damaged, variable.dimensions.front().name, nc_strerror(status));
   check(status, "variable " + variable.name);
 }
 
@@ -315,7 +336,11 @@ void NetcdfFile::read_as(const NetcdfVariable& variable, std::span<const Index> 
   errno = 0;
   const int status = get(id_, variable.id, first.data(), length.data(), out);
   if (status == NC_ERANGE && !std::is_integral_v<T>) return;  // became ±inf, which readers take as missing
-  check_read(status, variable);
+  if (status == NC_NOERR) return;
+  const int cause = errno;
+  const Index damaged = status == NC_EHDFERR ? first_damaged(id_, variable.id, first, length, out) : -1;
+  errno = cause;
+  check_read(status, variable, damaged);
 }
 void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
                       std::span<const Index> count, float* out) const {

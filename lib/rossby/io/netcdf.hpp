@@ -85,9 +85,12 @@ class NetcdfFile : public ArrayFile {
   [[nodiscard]] std::vector<std::string> read_texts(const NetcdfVariable& variable) const override;
   void abandon() noexcept;
   void check(int status, std::string_view variable) const;
-  void check_read(int status, const NetcdfVariable& variable) const;
+  /// `damaged`: an index of the first dimension, with what HDF5 failed; −1: unknown.
+  void check_read(int status, const NetcdfVariable& variable, Index damaged = -1) const;
   /// The variable's filters that HDF5 lacks, and how to get them; empty if there are none.
   [[nodiscard]] std::string foreign_filters(const NetcdfVariable& variable) const;
+  /// True if chunks of the variable are compressed or have checksums.
+  [[nodiscard]] bool is_filtered(const NetcdfVariable& variable) const;
   void check_claim(const NetcdfVariable& variable, double bytes_each, double ratio) const;
   [[noreturn]] void cannot_write(int status, int cause) const;
 

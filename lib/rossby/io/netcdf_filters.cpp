@@ -1,4 +1,4 @@
-// HDF5 filters that are plug-ins.
+// Filters of HDF5: its own, and plug-ins.
 #include <fmt/format.h>
 #include <netcdf.h>
 #include <netcdf_filter.h>
@@ -43,17 +43,25 @@ std::string_view filter_name(unsigned id) {
   return "unknown";
 }
 
+std::vector<unsigned> filters_of(int file, int variable) {
+  std::size_t count = 0;
+  if (nc_inq_var_filter_ids(file, variable, &count, nullptr) != NC_NOERR || count == 0 || count > 64)
+    return {};
+  std::vector<unsigned> ids(count);
+  if (nc_inq_var_filter_ids(file, variable, &count, ids.data()) != NC_NOERR) return {};
+  return ids;
+}
+
 }  // namespace
 
+bool NetcdfFile::is_filtered(const NetcdfVariable& variable) const {
+  return !filters_of(id_, variable.id).empty();
+}
+
 std::string NetcdfFile::foreign_filters(const NetcdfVariable& variable) const {
-  std::size_t count = 0;
-  if (nc_inq_var_filter_ids(id_, variable.id, &count, nullptr) != NC_NOERR || count == 0 || count > 64)
-    return "";
-  std::vector<unsigned> ids(count);
-  if (nc_inq_var_filter_ids(id_, variable.id, &count, ids.data()) != NC_NOERR) return "";
   std::string list;
-  for (const unsigned id : ids)
-    if (id > last_own_filter || id == 4) {
+  for (const unsigned id : filters_of(id_, variable.id))
+    if ((id > last_own_filter || id == 4) && nc_inq_filter_avail(id_, id) != NC_NOERR) {
       list += fmt::format("{}filter {} ({})", list.empty() ? "" : " and ", id, filter_name(id));
     }
   if (list.empty()) return "";

@@ -60,4 +60,9 @@ std::vector<Index> places_of_nodes(const ArrayFile& file, const SeriesInfo& seri
   return matched;
 }
 
+bool matched_by_position(const ArrayFile& file, const SeriesInfo& series, const NetcdfDimension& dimension) {
+  std::string variable;
+  return !series.node_labels.empty() && detail::labels_of(file, dimension, variable).empty();
+}
+
 }  // namespace rossby

@@ -22,4 +22,9 @@ void check_axes(const ArrayFile& file, const SeriesInfo& series,
                                                  const NetcdfDimension& dimension, const std::string& name,
                                                  std::string_view key);
 
+/// True if the series has ids and a sensors' dimension of another file has none, so that places_of_nodes
+/// relies on their order.
+[[nodiscard]] bool matched_by_position(const ArrayFile& file, const SeriesInfo& series,
+                                       const NetcdfDimension& dimension);
+
 }  // namespace rossby

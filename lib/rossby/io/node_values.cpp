@@ -119,12 +119,11 @@ std::vector<double> read_node_values(const SeriesInfo& series, const std::string
 }
 
 bool matched_by_position(const SeriesInfo& series, const std::string& name, const std::string& path) {
-  if (path.empty() || is_table(path) || planar(series) || series.node_labels.empty()) return false;
+  if (path.empty() || is_table(path) || planar(series)) return false;
   const std::unique_ptr<ArrayFile> file = ArrayFile::open(path);
   const NetcdfVariable* v = file->find(name);
-  if (v == nullptr || long_dimensions(*v).size() != 1) return false;
-  std::string variable;
-  return detail::labels_of(*file, long_dimensions(*v)[0], variable).empty();
+  return v != nullptr && long_dimensions(*v).size() == 1 &&
+         matched_by_position(*file, series, long_dimensions(*v)[0]);
 }
 
 std::vector<double> parse_node_table(std::string_view text, const std::string& path, const std::string& name,

@@ -91,6 +91,15 @@ Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::st
   return {};
 }
 
+/// True if floats can be numbers of stations: whole, exact and different. Pandas writes them so.
+bool are_ids(std::vector<double> values, bool single) {
+  const double most = single ? 0x1p24 : 0x1p53;
+  const auto is_id = [most](double value) { return std::abs(value) < most && value == std::round(value); };
+  if (!std::all_of(values.begin(), values.end(), is_id)) return false;
+  std::sort(values.begin(), values.end());
+  return std::adjacent_find(values.begin(), values.end()) == values.end();
+}
+
 }  // namespace
 
 std::optional<double> degrees_in(std::string_view units) {
@@ -196,8 +205,10 @@ std::vector<std::string> labels_of(const ArrayFile& file, const NetcdfDimension&
         v.dimensions.size() > (text ? 2 : 1) ||
         (v.name != dimension.name && file.text(v, "cf_role") != "timeseries_id"))
       continue;
-    if (v.type == NetcdfType::float32 || v.type == NetcdfType::float64) continue;
+    const bool floats = v.type == NetcdfType::float32 || v.type == NetcdfType::float64;
+    if (floats && file.text(v, "units").value_or("1") != "1") continue;
     try {
+      if (floats && !are_ids(file.read_all(v), v.type == NetcdfType::float32)) continue;
       std::vector<std::string> names = file.read_names(v);
       variable = v.name;
       return names;

@@ -104,6 +104,7 @@ void print_remarks(const Config& config, const ScoredReach& reach, const TestFor
                    const ScoredBeside& beside) {
   for (const auto& baseline : beside.baselines)
     if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
+  for (const ForecastFile& file : beside.files) fmt::print("{}", file.remark());
   fmt::print("{}", test.remark);
   if (config.evaluate.kind != "rollout" && test.horizons < config.evaluate.horizons)
     fmt::print("evaluate.horizons = {}: {} steps, which are scored\n", config.evaluate.horizons, reach.why);

@@ -122,6 +122,7 @@ std::string Members::remarks() const {
   std::string remarks;
   for (const auto& [member, run] : runs_)
     if (!run.remark.empty()) remarks += fmt::format("{}: {}", (*this)[member].name, run.remark);
+  for (const auto& [member, file] : files_) remarks += file.remark();
   return remarks;
 }
 

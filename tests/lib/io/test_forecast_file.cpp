@@ -143,6 +143,7 @@ TEST(ForecastFiles, NodesAreMatchedByTheirNamesAndLeadsByTheirTimes) {
   made.leads = {15, 30, 60, 90};
   made.names = {"c", "x", "a", "b"};
   const ForecastFile file = ForecastFile::open(made.write(folder / "f.nc"), series);
+  EXPECT_EQ(file.remark(), "");
   EXPECT_EQ(file.horizons(), 3);
   EXPECT_TRUE(file.has(0) && file.has(2) && file.has(4));  // 0, 1 and 2 hours
   EXPECT_FALSE(file.has(1) || file.has(3) || file.has(5));

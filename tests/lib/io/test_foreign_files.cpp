@@ -387,6 +387,38 @@ TEST(ForeignFiles, AnAxisThatIsDeflatedHasMoreBytesThanTheFile) {
   EXPECT_EQ(SeriesFile::open(path, {}).info().steps, static_cast<Index>(steps));
 }
 
+TEST(ForeignFiles, ADamagedChunkIsNamed) {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "a.nc";
+  for (const bool deflated : {true, false}) {
+    constexpr std::size_t steps = 200, nodes = 40;
+    int file, dimensions[2], id;
+    ok(nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &file));
+    ok(nc_def_dim(file, "time", steps, &dimensions[0]));
+    ok(nc_def_dim(file, "node", nodes, &dimensions[1]));
+    ok(nc_def_var(file, "time", NC_INT, 1, dimensions, &id));
+    ok(nc_put_att_text(file, id, "units", 24, "hours since 1900-01-01 0"));
+    std::vector<int> times(steps);
+    std::iota(times.begin(), times.end(), 0);
+    ok(nc_put_var_int(file, id, times.data()));
+    ok(nc_def_var(file, "x", NC_FLOAT, 2, dimensions, &id));
+    const std::size_t chunk[] = {50, nodes};
+    ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
+    ok(deflated ? nc_def_var_deflate(file, id, 0, 1, 1) : nc_def_var_fletcher32(file, id, NC_FLETCHER32));
+    std::vector<float> values(steps * nodes);
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = std::sin(static_cast<float>(k));
+    ok(nc_put_var_float(file, id, values.data()));
+    ok(nc_close(file));
+    ASSERT_EQ(read_all(SeriesFile::open(path, {})), values);
+    std::ifstream sound(path, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(sound)), {});
+    bytes.replace(bytes.size() / 2 + 1000, 64, std::string(64, '\xff'));
+    std::ofstream(path, std::ios::binary) << bytes;
+    const std::string message = user_message([&] { read_all(SeriesFile::open(path, {})); });
+    EXPECT_HAS(message, "variable x: the chunk with index 50 of dimension time does not decompress");
+  }
+}
+
 TEST(ForeignFiles, AClassicHeaderOfEndlessAndEmptyDimensionsIsDamaged) {
   // CDF-5: one dimension of 2^64 − 1, one of length 0 (records), a variable over both many times.
   std::string bytes = "CDF\x05";

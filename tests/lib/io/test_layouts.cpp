@@ -316,6 +316,29 @@ TEST(Layouts, NamesThatAreTakenAreTheUsualOnes) {
   EXPECT_EQ(forecast("time", "sensor", "kind", "lead_time"), "time sensor kind");
 }
 
+// pandas makes floats of whole numbers.
+TEST(Layouts, WholeFloatsAreIds) {
+  const TemporaryDirectory folder;
+  const auto labels = [&](nc_type type, std::vector<double> ids, const char* units) {
+    {
+      Maker make(folder / "a.nc");
+      make.days(2);
+      const int id = make.variable("station", type, {{"station", 3}}, std::move(ids));
+      if (*units) make.text(id, "units", units);
+      make.variable("v", NC_FLOAT, {{"time", 2}, {"station", 3}});
+    }
+    return SeriesFile::open(folder / "a.nc", {}).info().node_labels;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(labels(NC_DOUBLE, {773869, 12, 0}, ""), (Texts{"773869", "12", "0"}));
+  EXPECT_EQ(labels(NC_FLOAT, {7, 12, -1}, "1"), (Texts{"7", "12", "-1"}));
+  EXPECT_EQ(labels(NC_FLOAT, {0, 1, 2}, "km"), Texts());
+  EXPECT_EQ(labels(NC_DOUBLE, {0, 0.5, 1}, ""), Texts());
+  EXPECT_EQ(labels(NC_DOUBLE, {3, 3, 1}, ""), Texts());
+  EXPECT_EQ(labels(NC_FLOAT, {16777216, 1, 2}, ""), Texts()) << "float32 cannot tell it from 16777217";
+  EXPECT_EQ(labels(NC_DOUBLE, {1, NAN, 2}, ""), Texts());
+}
+
 TEST(Layouts, LabelsThatAreNoNamesAreLeftOut) {
   const TemporaryDirectory folder;
   {
