@@ -10,7 +10,7 @@ set -euo pipefail
 readonly rooms=(base tensor io relation exchange kernels autograd data model train plan)
 # Folders that must be there and hold sources, or nothing would be checked in them.
 # They stand on one line: test_fence.sh reads it.
-readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi run/rossby/run apps benchmarks tests/lib tests/mpi tests/run)
+readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi run/rossby/run apps benchmarks tests/lib tests/mpi tests/run tests/apps)
 readonly long_file=450
 
 root=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
