@@ -472,7 +472,7 @@ class Plan(PlanRuns):
         finally:
             support.kill_group(process)
         self.assertEqual(process.returncode, 1)
-        self.assertIn("taken: another process has meanwhile trained a run in it", err)
+        self.assertIn("taken: another process has meanwhile trained a run in this directory", err)
         self.assertIn("not kept: late.json: not a regular file", out)  # a pipe would wait for a writer
         with open(self.path("taken/metrics.jsonl"), encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2)

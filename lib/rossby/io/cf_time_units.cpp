@@ -2,6 +2,7 @@
 #include "rossby/io/cf_time_units.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -118,6 +119,14 @@ TimeUnits parse_time_units(const std::string& units, Calendar calendar, const st
         "milliseconds, microseconds, nanoseconds, common_years, and months in the calendar 360_day",
         origin, units.substr(0, name.size()));
   const auto reference = parse_date(without_julian_epoch(date, calendar, parsed.shift_days), calendar);
+  // CF allows offsets alone: names of zones are ambiguous, and some change between summer and winter.
+  if (const std::size_t blank = date.find_last_of(' ');
+      !reference && blank != std::string::npos && std::isalpha(static_cast<unsigned char>(date.back())) &&
+      parse_date(date.substr(0, blank), calendar))
+    user_error(
+        "{}: units \"{}\" end with \"{}\". Write hours from 0 to 23, and an offset from UTC in place of a "
+        "zone's name: 1970-01-01 00:00 +01:00",
+        origin, units, date.substr(blank + 1));
   if (!reference)
     user_error("{}: \"{}\" in units \"{}\" is not a date. Write dates like 1970-01-01 00:00", origin, date,
                units);

@@ -28,8 +28,9 @@ Index count_edges(const ArrayFile& file) {
       user_error("{}: variable {} is not a list of numbers. Write it as {}(edge)", file.path(), name, name);
     file.check_written(*v);
     if (v->dimensions[0].length != edges)
-      user_error("{}: edge arrays of unequal length: edge_src has {}, {} has {}", file.path(), edges, name,
-                 v->dimensions[0].length);
+      user_error(
+          "{}: edge arrays of unequal length: edge_src has {}, {} has {}. Write one value per edge in each",
+          file.path(), edges, name, v->dimensions[0].length);
   }
   return edges;
 }

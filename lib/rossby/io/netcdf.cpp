@@ -177,7 +177,8 @@ void NetcdfFile::resume() {
   if (id_ >= 0) return;
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0)
-    user_error("{}: cannot read this file: {}", path_, std::strerror(errno));
+    user_error("{}: cannot read this file again: {}. Put it back, or check its permissions, then start again",
+               path_, std::strerror(errno));
   if (static_cast<std::uint64_t>(now.st_size) != bytes_ || last_change(now) != changed_ ||
       now.st_dev != device_ || now.st_ino != inode_)
     user_error("{}: the file changed while it was read. Start again when it is complete", path_);
@@ -271,7 +272,9 @@ void NetcdfFile::check_read(int status, const NetcdfVariable& variable, Index da
   if (const std::string filters = foreign_filters(variable); !filters.empty())
     user_error("{}: cannot read variable {}: {}", path_, variable.name, filters);
   if (cause == EIO || cause == ESTALE || cause == ENOMEM || cause == EACCES)
-    user_error("{}: cannot read variable {}: {}", path_, variable.name, std::strerror(cause));
+    user_error(
+        "{}: cannot read variable {}: {}. Check the disk, the memory and the permissions, then start again",
+        path_, variable.name, std::strerror(cause));
   if (damaged >= 0 && is_filtered(variable))
     user_error(
         "{}: cannot read variable {}: the chunk with index {} of dimension {} does not decompress, or its "
@@ -291,7 +294,8 @@ void NetcdfFile::cannot_write(int status, int cause) const {
     reason = std::strerror(cause);
   else if (!code && space.available < (std::uintmax_t{1} << 20))
     reason = std::strerror(ENOSPC);
-  user_error("{}: cannot write this file: {}", path_, reason);
+  user_error("{}: cannot write this file: {}. Check the free space and the permissions of its folder", path_,
+             reason);
 }
 
 void NetcdfFile::read_header() {

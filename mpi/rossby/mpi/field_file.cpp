@@ -230,7 +230,9 @@ void FieldFile::Impl::create() {
       if (progress_.offsets[k] == HADDR_UNDEF) bug("HDF5 has given each field its place");
     }
     datasets_.clear();
-    if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
+    if (!file_.close())
+      user_error("{}: HDF5 cannot close this file. Check the disk and its free space, then start again",
+                 path_);
     try {
       progress_.bytes = std::filesystem::file_size(temporary_);
       state::reserve(temporary_, progress_.bytes);
@@ -387,7 +389,9 @@ void FieldFile::Impl::finish(const std::vector<std::pair<std::string, std::strin
   agree(comm_, [&] {
     if (raw_) raw_->sync();
     datasets_.clear();
-    if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
+    if (!file_.close())
+      user_error("{}: HDF5 cannot close this file. Check the disk and its free space, then start again",
+                 path_);
   });
   agree(comm_, [&] {
     if (comm_.rank() != 0) return;

@@ -221,7 +221,11 @@ void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& ev
                        begins ? std::ios::binary | std::ios::trunc : std::ios::binary | std::ios::app);
     file.write(text.data(), static_cast<std::streamsize>(text.size()));
     file.close();
-    if (!file) user_error("{}: cannot write the recording of updates: {}", record_, std::strerror(errno));
+    if (!file)
+      user_error(
+          "{}: cannot write the recording of updates: {}. Check the free space and the permissions, or name "
+          "another file with --record",
+          record_, std::strerror(errno));
   });
 }
 

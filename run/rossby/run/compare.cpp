@@ -87,8 +87,10 @@ std::vector<Index> common_origins(Compared& open, Index horizons, std::string& r
     both(average->members().test_origins(horizons));
     if (origins.empty())
       user_error(
-          "report compare: the test parts of {} and the others have no forecast origin in common. Set "
-          "split.test",
+          "report compare: the test parts of {} and of the other forecasters have no forecast origin in "
+          "common. "
+          "Give all of them the same test part with --set split.test=PART (steps, a share, a date or "
+          "\"rest\")",
           average->text());
     origins = average->usable(std::move(origins), horizons);
     remarks += average->remark();

@@ -22,6 +22,7 @@
 #include "rossby/run/refit.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/scored_beside.hpp"
+#include "rossby/run/scored_reach.hpp"
 #include "rossby/run/slices.hpp"
 #include "rossby/run/validation_residuals.hpp"
 #include "rossby/train/evaluation.hpp"
@@ -29,75 +30,6 @@
 
 namespace rossby {
 namespace {
-
-/// How many steps a forecaster can be asked for; what puts it so.
-struct ScoredReach {
-  Index steps = 0;  // 0: any number
-  std::string why = {};
-};
-
-ScoredReach reach_of(const Config& config) {
-  if (!config.windows()) return {};
-  return {config.window.outputs,
-          fmt::format("the model forecasts window.outputs = {}", config.window.outputs)};
-}
-
-/// One rollout over the test part. Throws UserError where the model does not reach its end.
-Rollout rollout_of(const ScoredReach& reach, const Split& split) {
-  Rollout rollout = rollout_over(split.test);
-  if (reach.steps > 0 && rollout.horizons > reach.steps)
-    user_error(
-        "evaluate.kind = \"rollout\" needs one forecast over the whole test part, {} steps, but {}. Set "
-        "evaluate.kind = \"origins\"",
-        rollout.horizons, reach.why);
-  return rollout;
-}
-
-/// evaluate.horizons, or as many as the model puts out.
-Index horizons_of(const Config& config, const ScoredReach& reach) {
-  const Index horizons = config.evaluate.horizons;
-  return reach.steps > 0 ? std::min(horizons, reach.steps) : horizons;
-}
-
-TestForecasts test_of(const Config& config, const ScoredReach& reach, const Split& split) {
-  if (config.evaluate.kind == "rollout") {
-    if (split.test.size() < 1) user_error("evaluate: there is no test part. Set split.test");
-    Rollout rollout = rollout_of(reach, split);
-    return {std::move(rollout.origins), rollout.horizons};
-  }
-  const Index horizons = horizons_of(config, reach);
-  return {split.test_origins(horizons, config.evaluate.first_origin, config.evaluate.last_origin), horizons};
-}
-
-/// Adds the errors of the test part to `errors`, and of baselines those of the validation part to `earlier`.
-/// `chosen_by`: the split before train.refit, if there was one.
-template <class Run>
-void add_beside(const Communicator& comm, Run& run, const TestForecasts& test, const ScoredBeside& beside,
-                const Series& series, const std::optional<Split>& chosen_by, HorizonErrors& errors,
-                HorizonErrors& earlier) {
-  const Split& deciding = chosen_by ? *chosen_by : run.domain().split;
-  const std::vector<Index> validation = deciding.origins(Role::validation, test.horizons);
-  const std::span<const Index> origins(test.origins);
-  for (Index k = 0; k < beside.size(); ++k) {
-    const Index number = k + 1;
-    if (k < std::ssize(beside.baselines)) {
-      Baseline& baseline = *beside.baselines[static_cast<std::size_t>(k)];
-      if (chosen_by || &baseline != beside.fitted) baseline.fit(series, deciding, run.reducer());
-      if (!validation.empty())
-        baseline.forecast(series, validation, test.horizons, run.reducer(),
-                          [&](Index horizon, NodeView<const float> x) {
-                            earlier.add<float>(number, horizon, x, series, validation);
-                          });
-      if (chosen_by) baseline.fit(series, run.domain().split, run.reducer());
-    }
-    beside.forecast(comm, run.domain(), run.reducer(), k, series, origins, test.horizons,
-                    [&](Index first, Index horizon, NodeView<const float> x) {
-                      errors.add<float>(
-                          number, horizon, x, series,
-                          origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
-                    });
-  }
-}
 
 /// Remarks that come before the tables.
 void print_remarks(const Config& config, const ScoredReach& reach, const TestForecasts& test,
@@ -108,33 +40,6 @@ void print_remarks(const Config& config, const ScoredReach& reach, const TestFor
   fmt::print("{}", test.remark);
   if (config.evaluate.kind != "rollout" && test.horizons < config.evaluate.horizons)
     fmt::print("evaluate.horizons = {}: {} steps, which are scored\n", config.evaluate.horizons, reach.why);
-}
-
-/// Forecasts of the baseline number `reference` once more, some origins at a time, for hindcasts and maps.
-template <class Run>
-void add_reference(const Communicator& comm, Run& run, const TestForecasts& test, const ScoredBeside& beside,
-                   const Series& series, Index reference, Hindcasts* hindcasts, NodeMoments* maps) {
-  constexpr Index values_at_once = Index{1} << 22;
-  Index rows = 1;
-  for (int part = 0; part < run.domain().partition.parts(); ++part)
-    rows = std::max(rows, run.domain().partition.size(part));
-  const Index at_once = std::max<Index>(1, values_at_once / (rows * series.features * test.horizons));
-  HorizonErrors errors({"baseline"}, test.horizons);
-  errors.watch([&](const ScoredValues& values) {
-    if (hindcasts) hindcasts->add_baseline(values);
-    if (maps) maps->add(values);
-  });
-  for (Index first = 0; first < std::ssize(test.origins); first += at_once) {
-    const Index some = std::min(at_once, std::ssize(test.origins) - first);
-    const auto origins =
-        std::span(test.origins).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(some));
-    beside.forecast(comm, run.domain(), run.reducer(), reference - 1, series, origins, test.horizons,
-                    [&](Index begin, Index horizon, NodeView<const float> x) {
-                      errors.add<float>(
-                          0, horizon, x, series,
-                          origins.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(x.cols)));
-                    });
-  }
 }
 
 /// Where results go.
@@ -249,9 +154,9 @@ class Scoring {
       in_exchanges(comm_, [&] { run_.add_errors(errors, rest, test_.horizons); });
     EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
     add_distributions(found);
-    add_beside(comm_, run_, test_, beside_, series_,
-               split_before_refit(comm_, config_, domain_.split, run_of_), errors, earlier);
     Reducer& reducer = run_.reducer();
+    beside_.add_errors(comm_, domain_, reducer, test_, series_,
+                       split_before_refit(comm_, config_, domain_.split, run_of_), errors, earlier);
     verification.reduce(reducer);
     found.scores = errors.reduce(reducer);
     found.chosen = earlier.reduce(reducer).best_baseline();
@@ -313,7 +218,11 @@ class Scoring {
     std::unique_ptr<NodeMoments> of_reference;
     if (of_model_ && reference >= 0) of_reference = std::make_unique<NodeMoments>(node_moments());
     if (reference >= 0 && (hindcasts_ || of_reference))
-      add_reference(comm_, run_, test_, beside_, series_, reference, hindcasts_.get(), of_reference.get());
+      beside_.visit_again(comm_, domain_, run_.reducer(), test_, series_, reference - 1,
+                          [&](const ScoredValues& values) {
+                            if (hindcasts_) hindcasts_->add_baseline(values);
+                            if (of_reference) of_reference->add(values);
+                          });
     const Stage stage(comm_, "writing the evaluation", patience_with_files);
     if (hindcasts_) hindcasts_->finish(series_, climatology_, name, found.climatology);
     if (of_model_)

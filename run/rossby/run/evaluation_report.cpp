@@ -249,7 +249,9 @@ std::string EvaluationReport::slices_table() const {
 void EvaluationReport::print(std::span<const Index> report, const std::string& path) const {
   const TimeAxis& time = domain.info.time;
   if (seen())
-    fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
+    fmt::print(
+        "warning   some of these forecasts are of the training part, which the model has seen: their scores "
+        "are no test scores\n");
   fmt::print("{} origins from {} to {}{}\n{}", test.origins.size(), time.text(test.origins.front()),
              time.text(test.origins.back()), weights.empty() ? "" : fmt::format(", weighted by {}", weights),
              tables_of(domain, parts, of_parts, scores, leads, report));

@@ -157,7 +157,9 @@ std::vector<Index> Members::test_origins(Index horizons) const {
                           std::back_inserter(both));
     if (both.empty() && !origins.empty())
       user_error(
-          "{}: its test part, {}, has no forecast origin in common with that of the others. Set split.test",
+          "{}: its test part, {}, has no forecast origin in common with those of the other forecasters. Give "
+          "all of "
+          "them the same test part with --set split.test=PART (steps, a share, a date or \"rest\")",
           (*this)[member].name, part_text(domain_, split.test));
     origins = std::move(both);
   }
@@ -172,8 +174,9 @@ void Members::expect_same_data(const std::string& name, const Config& theirs, co
       user_error("{}: {}: forecasters are compared on the same nodes of the same data. Leave it out", name,
                  what);
     user_error(
-        "{}: {}: members of an average forecast the same nodes of the same data in the same split. Train one "
-        "of them anew, or leave it out",
+        "{}: {}. All members of an average must forecast the same nodes of the same data, with the same "
+        "split. "
+        "Train this member anew, or leave it out",
         name, what);
   };
   agree(comm_, [&] {

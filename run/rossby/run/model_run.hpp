@@ -128,7 +128,7 @@ class ModelRun {
   virtual void know_ahead(Index origin, Index steps, const std::string& inputs) {
     (void)origin, (void)steps;
     if (!inputs.empty())
-      user_error("--inputs {}: the run does not read data.known_inputs. Leave it out", inputs);
+      user_error("--inputs {}: the run does not read data.known_inputs. Leave --inputs out", inputs);
   }
   /// Returns the origins from which the model can forecast `horizons` steps. Throws UserError if the model
   /// cannot forecast as many steps.

@@ -212,8 +212,8 @@ std::string ModelRun<T>::start_from(const std::string& run) {
       const bool by_node = parameter->placement != Placement::replicated;
       if (by_node && stored.nodes != domain_.nodes())
         user_error(
-            "train.from: {} has {} nodes, but {} has {}, and a model \"{}\" has parameters of each node. Use "
-            "the same nodes",
+            "train.from: {} has {} nodes, but {} has {}. Parameter \"{}\" has values for each node, so train "
+            "on the same nodes",
             path, stored.nodes, domain_.info.path, domain_.nodes(), parameter->name);
       if (by_node && !said("node_hash").empty() && said("node_hash") != node_hash(domain_))
         user_error("train.from: {} was trained on other nodes than those of {}, or on another order of them",

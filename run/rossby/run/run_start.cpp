@@ -78,7 +78,8 @@ void prepare_run(RunStart& start, const Config& config, const std::string& run) 
                        !CheckpointFolder(checkpoint_folder_of(run)).newest_first().empty();
     if (holds && !start.held)
       user_error(
-          "{}: another process has meanwhile trained a run in it. Choose another --run directory, or start "
+          "{}: another process has meanwhile trained a run in this directory. Choose another --run "
+          "directory, or start "
           "again to go on with it",
           run);
   }

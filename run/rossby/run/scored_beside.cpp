@@ -54,6 +54,57 @@ void ScoredBeside::forecast(const Communicator& comm, const Domain& domain, Redu
                              [&](Index horizon, NodeView<const float> x) { visit(0, horizon, x); });
 }
 
+void ScoredBeside::add_errors(const Communicator& comm, const Domain& domain, Reducer& reducer,
+                              const TestForecasts& test, const Series& series,
+                              const std::optional<Split>& chosen_by, HorizonErrors& errors,
+                              HorizonErrors& earlier) const {
+  const Split& deciding = chosen_by ? *chosen_by : domain.split;
+  const std::vector<Index> validation = deciding.origins(Role::validation, test.horizons);
+  const std::span<const Index> origins(test.origins);
+  for (Index k = 0; k < size(); ++k) {
+    const Index number = k + 1;
+    if (k < std::ssize(baselines)) {
+      Baseline& baseline = *baselines[static_cast<std::size_t>(k)];
+      if (chosen_by || &baseline != fitted) baseline.fit(series, deciding, reducer);
+      if (!validation.empty())
+        baseline.forecast(series, validation, test.horizons, reducer,
+                          [&](Index horizon, NodeView<const float> x) {
+                            earlier.add<float>(number, horizon, x, series, validation);
+                          });
+      if (chosen_by) baseline.fit(series, domain.split, reducer);
+    }
+    forecast(comm, domain, reducer, k, series, origins, test.horizons,
+             [&](Index first, Index horizon, NodeView<const float> x) {
+               errors.add<float>(
+                   number, horizon, x, series,
+                   origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
+             });
+  }
+}
+
+void ScoredBeside::visit_again(const Communicator& comm, const Domain& domain, Reducer& reducer,
+                               const TestForecasts& test, const Series& series, Index k,
+                               const std::function<void(const ScoredValues&)>& visit) const {
+  constexpr Index values_at_once = Index{1} << 22;
+  Index rows = 1;
+  for (int part = 0; part < domain.partition.parts(); ++part)
+    rows = std::max(rows, domain.partition.size(part));
+  const Index at_once = std::max<Index>(1, values_at_once / (rows * series.features * test.horizons));
+  HorizonErrors errors({"baseline"}, test.horizons);
+  errors.watch(visit);
+  for (Index first = 0; first < std::ssize(test.origins); first += at_once) {
+    const Index some = std::min(at_once, std::ssize(test.origins) - first);
+    const auto origins =
+        std::span(test.origins).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(some));
+    forecast(comm, domain, reducer, k, series, origins, test.horizons,
+             [&](Index begin, Index horizon, NodeView<const float> x) {
+               errors.add<float>(
+                   0, horizon, x, series,
+                   origins.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(x.cols)));
+             });
+  }
+}
+
 Series ScoredBeside::climatology(const Domain& domain, Reducer& reducer, const TestForecasts& test,
                                  const Series& series) {
   const auto& all = baselines;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +36,17 @@ struct ScoredBeside {
   void forecast(const Communicator& comm, const Domain& domain, Reducer& reducer, Index k,
                 const Series& series, std::span<const Index> origins, Index horizons,
                 const ForecastVisit& visit) const;
+  /// Adds the errors in the test part to `errors`, and those of baselines in the validation part to
+  /// `earlier`. Forecaster k has number k + 1 there. `chosen_by`: the split before train.refit, if there was
+  /// one. Collective.
+  void add_errors(const Communicator& comm, const Domain& domain, Reducer& reducer, const TestForecasts& test,
+                  const Series& series, const std::optional<Split>& chosen_by, HorizonErrors& errors,
+                  HorizonErrors& earlier) const;
+  /// Makes the forecasts of forecaster k in the test part once more, some origins at a time, for hindcasts
+  /// and maps. Collective.
+  void visit_again(const Communicator& comm, const Domain& domain, Reducer& reducer,
+                   const TestForecasts& test, const Series& series, Index k,
+                   const std::function<void(const ScoredValues&)>& visit) const;
   /// Returns the values that anomalies are from, at all steps from the first target to the last one:
   /// forecasts of the baseline `cycle` or, without it, the nodes' means over the training part. If the
   /// baseline is one of `baselines`, it is `fitted` afterwards. Collective.

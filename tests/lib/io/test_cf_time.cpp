@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "rossby/io/calendar.hpp"
@@ -264,6 +265,9 @@ TEST(TimeAxis, OffsetsFromUtc) {
   EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 00:00 +99:00"); }), "is not a date");
   EXPECT_EQ(axis({0, 24}, "hours since 2012-03-01 +00:00").text(0), "2012-03-01");
   EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 1:"); }), "is not a date");
+  for (const char* zone : {"EST", "CET", "Europe/Berlin", "PM"})
+    EXPECT_HAS(user_message([&] { axis({0}, fmt::format("hours since 2012-03-01 12:00 {}", zone)); }),
+               fmt::format("end with \"{}\". Write hours from 0 to 23, and an offset from UTC", zone));
 }
 
 TEST(TimeAxis, StampsOfAnUnsteadyClockHaveTheStepThatTheyMean) {

@@ -12,7 +12,10 @@ namespace rossby {
 namespace {
 
 [[noreturn]] void refuse_choices(const std::string& text) {
-  user_error("choices of a linear baseline \"{}\" are not valid in this version. Train anew", text);
+  user_error(
+      "model.base_chosen = \"{}\": this version does not know these choices of the linear baseline. Train "
+      "the run anew",
+      text);
 }
 
 double next_number(std::istringstream& in, const std::string& text) {
