@@ -39,12 +39,12 @@ while (($# > 0)); do
   esac
   shift 2
 done
-if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then die "--ranks $ranks: not a positive number"; fi
+if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then die "--ranks $ranks: not a positive number. Give 1 or more"; fi
 if [[ -n $data ]]; then
-  if [[ ! -r $data ]]; then die "--data $data: no such file, or not readable"; fi
+  if [[ ! -r $data ]]; then die "--data $data: this file cannot be read. Name a NetCDF file"; fi
   data=$(realpath "$data")
 fi
-if [[ -e $out && -n $(ls -A "$out") ]]; then die "--out $out: the folder is not empty. Choose another one"; fi
+if [[ -e $out && -n $(ls -A "$out") ]]; then die "--out $out: the folder is not empty. Choose another folder"; fi
 rossby=$(type -P "$program") || die "there is no program $program. Put rossby on the PATH, or name it with --rossby"
 if [[ -z $(type -P mpirun) ]]; then die "there is no mpirun on the PATH. Install openmpi-bin, or load the module of your MPI"; fi
 config=$here/../configs/demo.toml # where it is installed
@@ -91,6 +91,6 @@ if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # f
 
 say "written"
 for file in "${written[@]}"; do
-  if [[ ! -e $file ]]; then die "$file: should have been written"; fi
+  if [[ ! -e $file ]]; then die "$file: this file was not written. See the output above"; fi
   printf '%s\n' "$file"
 done

@@ -22,7 +22,7 @@ int measure(const Communicator& comm, const CalibrateOptions& options) {
     fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * made.apart,
                made.apart < busy ? ""
                                  : ". The machine is busy with something else, and predictions cannot be "
-                                   "better than that. Measure again with --replace when it is idle");
+                                   "better than that. Measure again with --replace when the machine is idle");
   fmt::print("written   {}\n", options.output);
   return 0;
 }
@@ -37,8 +37,8 @@ void add_calibrate(CLI::App& app, Chosen& chosen) {
       ->required();
   auto* config = c->add_option(
       "--config", a.configs,
-      "configuration (TOML) to measure in addition to the built-in trainings; may be repeated. Plans measure "
-      "what they lack without it");
+      "configuration (TOML) to measure in addition to the built-in trainings; may be repeated. Without this "
+      "option, plans measure missing calls themselves");
   add_settings(*c, a.sets, "set a configuration key of each --config; may be repeated");
   c->get_option("--set")->needs(config);
   c->add_option("--precision", a.precision,

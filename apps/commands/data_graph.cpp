@@ -71,7 +71,7 @@ void check_options(const GraphArguments& a) {
   };
   for (const auto& [option, wrong] : misplaced)
     if (wrong)
-      user_error("{} does not work with --from {}{}", option, from,
+      user_error("{} does not work with --from {}{}. Leave this option out", option, from,
                  near && !gaussian ? " without --kernel gaussian"
                  : names || !table ? ""
                                    : " without --table");
@@ -94,8 +94,8 @@ void check_nodes(const std::vector<Edge>& edges, const std::string& path, Index 
   for (std::size_t e = 0; e < edges.size(); ++e)
     for (const Index node : {edges[e].source, edges[e].destination})
       if (node < 0 || node >= nodes)
-        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0 to {}", path, e, edges[e].source,
-                   edges[e].destination, node, nodes - 1);
+        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0 to {}. Correct this edge", path, e,
+                   edges[e].source, edges[e].destination, node, nodes - 1);
 }
 
 GaussianKernel kernel_of(const GraphArguments& a) {
@@ -121,7 +121,8 @@ Made from_distances(const GraphArguments& a, const SeriesInfo& info) {
     const EdgeTable table = read_edge_table(a.table, names_of(a, info), {true, a.skip_unknown});
     for (std::size_t e = 0; e < table.edges.size(); ++e)
       if (table.edges[e].weight < 0)
-        user_error("{}:{}: the distance {} is negative", a.table, table.lines[e], table.edges[e].weight);
+        user_error("{}:{}: the distance {} is negative. Correct this line", a.table, table.lines[e],
+                   table.edges[e].weight);
     if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
     distances = relation_edges(table.edges);
   }
@@ -133,8 +134,8 @@ Made from_distances(const GraphArguments& a, const SeriesInfo& info) {
 Made from_coordinates(const GraphArguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.node_lat.empty())
-    user_error("--from coordinates needs latitudes and longitudes, but {} has none{}", info.path,
-               why_no_coordinates(info));
+    user_error("--from coordinates needs latitudes and longitudes, but {} has none{}. Use --from correlation",
+               info.path, why_no_coordinates(info));
   const auto seen = file.observed(0, info.file_nodes);
   std::vector<Index> nodes;
   for (Index i = 0; i < info.file_nodes; ++i)
@@ -154,8 +155,10 @@ Made from_coordinates(const GraphArguments& a, const SeriesFile& file) {
 Made from_correlation(const GraphArguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.features != 1)
-    user_error("{}: --from correlation needs one feature, but variable {} has {}", info.path,
-               info.variables.front().name, info.features);
+    user_error(
+        "{}: --from correlation needs one feature, but variable {} has {}. Name another variable "
+        "with --variable",
+        info.path, info.variables.front().name, info.features);
   if (info.file_nodes > most_correlated_nodes)
     user_error(
         "{}: {} nodes are too many for --from correlation, which takes at most {}. Use --from coordinates",
@@ -245,7 +248,8 @@ void report(const GraphArguments& a, const GraphLayout& layout, const std::strin
   const auto repeated = pairs.end() - std::unique(pairs.begin(), pairs.end());
   if (repeated > 0)
     fmt::print(
-        "warning: {} edges repeat another one: their weights add up. Remove them if they are not meant\n",
+        "warning: {} edges repeat another one: their weights add up. Remove these edges if they are not "
+        "meant\n",
         repeated);
 }
 
@@ -254,12 +258,15 @@ void write(const GraphArguments& a) {
   std::error_code code;
   for (const std::string& input : {a.file, a.table})
     if (!input.empty() && std::filesystem::equivalent(a.output, input, code))
-      user_error("{}: the graph would replace what it is made from. Name another file with -o", a.output);
+      user_error("{}: the graph would replace one of its input files. Name another file with -o", a.output);
   const SeriesFile file = open_series(a);
   Made made = make(a, file);
   if (a.symmetric) made.edges = both_directions(std::move(made.edges));
   if (made.edges.empty())
-    user_error("{}: no edge is left ({}), so that the graph is not written", a.file, made.meaning);
+    user_error(
+        "{}: no edge is left ({}), so that the graph is not written. Lower --threshold, or choose "
+        "another --from",
+        a.file, made.meaning);
   for (const std::string& remark : file.info().remarks) fmt::print("remark: {}\n", remark);
   const GraphLayout layout = layout_of(a, file.info(), made);
   write_graph(a.output, layout);

@@ -22,8 +22,8 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
                 "NetCDF file with data.known_inputs at the forecast steps; default: the data");
   f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
   f->add_option("--intervals", a.intervals,
-                "central intervals in percent, such as 50,90, written as quantiles. evaluate has to be run "
-                "before: it finds them in the validation part")
+                "central intervals in percent, such as 50,90, written as quantiles. Run evaluate first: "
+                "this command computes the intervals in the validation part")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -37,7 +37,8 @@ void draw(const std::string& dot, const std::string& file) {
   std::filesystem::remove(source);
   std::filesystem::remove(drawn);
   if (error) user_error("{}: {}", file, error.message());
-  if (!done) user_error("{}: Graphviz could not draw it. Install graphviz, or write a .dot file", file);
+  if (!done)
+    user_error("{}: Graphviz could not draw this file. Install graphviz, or write a .dot file", file);
 }
 
 int step_graph(const Communicator& comm, const StepGraphArguments& arguments) {

@@ -16,7 +16,7 @@ int make_profile(const Communicator& comm, const ProfileOptions& options) {
     if (profiled.paused.empty())
       fmt::print("train it  rossby train --profile {}\n", options.directory);
     else
-      fmt::print("paused    {}: start it again to go on\n", profiled.paused);
+      fmt::print("paused    {}: give the same command again to go on\n", profiled.paused);
   }
   return profiled.paused.empty() ? 0 : exit_resume;
 }

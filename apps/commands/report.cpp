@@ -30,7 +30,7 @@ void make_folder(const std::string& folder) {
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (!std::filesystem::is_directory(folder))
-    user_error("--output {}: cannot make this folder: {}", folder,
+    user_error("--output {}: cannot make this folder: {}. Name another folder", folder,
                code ? code.message() : "a file has that name");
 }
 
@@ -59,8 +59,8 @@ int report_scaling(const Communicator& comm, const ScalingArguments& arguments) 
     if (arguments.band >= 0) words.push_back(fmt::format("--band={}", arguments.band));
     const std::vector<std::string> modules{"matplotlib"};
     if (const std::string why = draw_report(find_drawing(modules), words).why; !why.empty())
-      fmt::print(stderr, "rossby: warning: no plots in {}: {}; table.md and scaling.json are there\n", folder,
-                 why);
+      fmt::print(stderr, "rossby: warning: no plots in {}: {}; only table.md and scaling.json are written\n",
+                 folder, why);
   });
   return 0;
 }
@@ -105,7 +105,8 @@ int report_run(const Communicator& comm, const RunArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (!std::filesystem::is_directory(arguments.run))
-      user_error("{}: the directory does not exist. Name that of a run or an average", arguments.run);
+      user_error("{}: the directory does not exist. Name the directory of a run or an average",
+                 arguments.run);
     drawing = find_drawing(modules);
     if (!drawing.missing.empty()) user_error("report run: {}", drawing.missing);
     make_folder(folder);

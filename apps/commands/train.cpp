@@ -109,7 +109,10 @@ Config choose_plan(const Communicator& comm, const TrainArguments& arguments, co
   const std::vector<Candidate> candidates = plan_candidates(comm, machine, load, space);
   const Candidate* best = fastest(candidates);
   if (!best)
-    user_error("--plan auto: no candidate fits into memory. The first: {}", candidates.front().refused);
+    user_error(
+        "--plan auto: no candidate fits into memory. The first one: {}. Use more ranks, or a smaller "
+        "batch",
+        candidates.front().refused);
   if (comm.rank() == 0)
     fmt::print("plan      fastest of {} candidates: {}\n", candidates.size(),
                fmt::join(best->settings, ", "));

@@ -57,8 +57,8 @@ for ((fold = 0; fold < folds; ++fold)); do
   fi
   error=$(sed -nE 's/.*"validation_(rmse|mae)":([0-9.e+-]+).*/\2/p' <<<"$line")
   if [[ -z $error ]]; then
-    echo "cross_validate.sh: fold $fold has no validation error of the state that is kept${kept:+, which is that of epoch $kept}:" \
-      "is its part shorter than the horizons, or validation.every more than 1?" >&2
+    echo "cross_validate.sh: fold $fold has no validation error of the kept state${kept:+ (epoch $kept)}." \
+      "Use fewer folds if a fold is shorter than the horizons, and set validation.every = 1" >&2
     exit 1
   fi
   errors+=("$error")

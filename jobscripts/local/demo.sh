@@ -35,11 +35,11 @@ while (($# > 0)); do
       ;;
     --out) out=${2:?--out needs a folder} ;;
     --data)
-      if [[ ! -r ${2:?--data needs a file} ]]; then die "--data $2: no such file, or not readable"; fi
+      if [[ ! -r ${2:?--data needs a file} ]]; then die "--data $2: this file cannot be read. Name a NetCDF file"; fi
       arguments+=(--data "$(realpath "$2")")
       ;;
     --ranks)
-      if [[ ! ${2:?--ranks needs a number} =~ ^[1-9][0-9]*$ ]]; then die "--ranks $2: not a positive number"; fi
+      if [[ ! ${2:?--ranks needs a number} =~ ^[1-9][0-9]*$ ]]; then die "--ranks $2: not a positive number. Give 1 or more"; fi
       arguments+=(--ranks "$2")
       ;;
     --variable | --set) arguments+=("$1" "${2:?$1 needs a value}") ;;
@@ -51,7 +51,7 @@ if [[ -z $out ]]; then
   out=$rossby_root/build/demo
   rm -rf "$out"
 elif [[ -e $out && -n $(ls -A "$out") ]]; then
-  die "--out $out: the folder is not empty. Choose another one"
+  die "--out $out: the folder is not empty. Choose another folder"
 fi
 
 ensure_packages "${rossby_build_packages[@]}"

@@ -36,14 +36,14 @@ while (($# > 0)); do
   esac
   shift
 done
-if ((bare && EUID != 0)); then die "--bare makes a root folder: run it as root"; fi
+if ((bare && EUID != 0)); then die "--bare makes a root folder. Run this script as root"; fi
 
 ensure_packages "${rossby_build_packages[@]}" dpkg-dev python3
 if [[ -z $build ]]; then
   build=$rossby_root/build/package
   build_preset package
 elif [[ ! -f $build/CPackConfig.cmake ]]; then
-  die "--build $build: no build folder of Rossby that makes packages"
+  die "--build $build: not a build folder of the preset \"package\". Leave --build out to make one"
 fi
 say "packing"
 quietly "$build/logs/cpack.log" cmake -E chdir "$build" cpack

@@ -137,7 +137,7 @@ class Places:
             try:
                 lat, lon = float(parts[0]), float(parts[1])
             except ValueError:
-                raise Problem(f"--node {text}: not latitude,longitude") from None
+                raise Problem(f"--node {text}: not latitude,longitude. Write two numbers, such as 52.5,13.4") from None
             return int(numpy.nanargmin(distance(lat, lon, self.lat, self.lon)))
         if text.isdigit() and int(text) < self.size:
             return int(text)

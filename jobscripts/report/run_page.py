@@ -87,15 +87,15 @@ def error_table(part, score, units):
 def errors_part(run, out):
     evaluation = run.evaluation
     if not evaluation:
-        return command("No errors yet:", f"rossby evaluate {run.path}", " scores the run beside the baselines; then have this page made anew.")
+        return command("No errors yet:", f"rossby evaluate {run.path}", " scores the run beside the baselines. Then make this page again with rossby report run.")
     data = evaluation.get("data") or {}
     content = paragraph(f"{data.get('origins')} forecasts of the test part, from origins {data.get('first_origin')} to {data.get('last_origin')}."
-                        + (" Steps that the model was trained on are among those forecast." if data.get("seen") else "") if data else "")
+                        + (" Some of the forecast steps are in the training part." if data.get("seen") else "") if data else "")
     for title, name, part in parts_of(evaluation):
         units = part.get("units", "")
         found = [out.add(errors.by_lead(part, score, units, f"{score.upper()} by lead time"), f"{score}{name}",
                          f"{score.upper()} of the test part by lead time{': ' + title if title else ''}. Forecasters that diverge are cut off."
-                         + (" The band is what resampled origins make of the model's error; skill is compared on the same origins." if errors.intervals(part, score) else ""))
+                         + (" The band is the 95 % interval of the model's error over resampled origins; skill is compared on the same origins." if errors.intervals(part, score) else ""))
                  for score in ("rmse", "mae")]
         if (fig := errors.skill(part, f"Skill over {errors.compared(part)}")) is not None:
             found.append(out.add(fig, f"skill{name}", f"Skill: 1 − RMSE of the model / RMSE of {errors.compared(part)}{': ' + title if title else ''}."))
@@ -105,7 +105,7 @@ def errors_part(run, out):
 
 def forecast_part(run, out, asked, node_errors):
     if run.forecast is None:
-        return command("No forecast yet:", f"rossby forecast {run.path} --steps 5", " writes one; then have this page made anew.")
+        return command("No forecast yet:", f"rossby forecast {run.path} --steps 5", " writes a forecast. Then make this page again with rossby report run.")
     forecast = forecasts.Forecast(run.forecast)
     if not forecast.variables:
         return ""
@@ -117,7 +117,7 @@ def forecast_part(run, out, asked, node_errors):
         found.append(out.add(forecasts.at_node(run, forecast, variable, node), f"forecast_node_{number}",
                              f"Forecast at {forecast.places.label(node)}, with what was observed before."))
     if found and forecasts.history(run, forecast, variable, [0], 1) is None:
-        content += paragraph("The observations before the forecast are not drawn: the data file is not one NetCDF file that is found from here.", "note")
+        content += paragraph("The observations before the forecast are not drawn, because data.file is not a single NetCDF file that can be read from this folder.", "note")
     if forecast.places.mapped and forecast.places.size > 8:
         found.append(out.add(forecasts.on_map(forecast, variable), "forecast_map", f"Forecast of {variable.name} on the map.", raster=True))
     return content + pictures(found)
@@ -131,7 +131,7 @@ def relations_part(run, out, remarks):
     shown = []
     for number, name in enumerate(found.names):
         if (fig := learned.arrows(found, number)) is not None:
-            shown.append(out.add(fig, f"relation_{number}", f"{name}: arrows go from the node that acts to the one that it acts on. Of edges side by side only the strongest is drawn."))
+            shown.append(out.add(fig, f"relation_{number}", f"{name}: arrows go from the acting node to the affected node. If edges lie side by side, only the strongest is drawn."))
     for number, (fig, caption) in enumerate(learned.influence(found)):
         shown.append(out.add(fig, f"influence_{number}", caption, raster=True))
     for fig, name, caption in ((learned.by_distance(found), "relation_distance", "Mean strength of the learned relations over all pairs of nodes, by their distance."),

@@ -47,13 +47,13 @@ class Runner:
             try:
                 file.write(f"== {shlex.join(command)}\n".encode())
             except OSError as error:
-                raise Problem(f"{log}: cannot be written: {error.strerror}") from None
+                raise Problem(f"{log}: cannot be written: {error.strerror}. Choose another folder with --out") from None
             begin = file.tell()
             try:
                 self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                                               start_new_session=True)
             except OSError as error:
-                raise Problem(f"{command[0]} cannot be started: {error.strerror}") from None
+                raise Problem(f"{command[0]} cannot be started: {error.strerror}. Check --rossby and --launcher") from None
             if self.stopped:
                 self.pass_on(signal.SIGUSR1)
             code = self.child.wait()
@@ -112,12 +112,12 @@ def find_programs(options, studies):
     runs = [run for study in studies for run in study.runs]
     # A job looks for the program on its own node, after it has loaded modules.
     if not options.submit or options.report or any(run.synth for run in runs):
-        find(options.program, "--rossby names the program rossby")
+        find(options.program, "name the program rossby with --rossby")
     if options.submit:
         find("sbatch", "--submit needs Slurm")
         return
     for word in dict.fromkeys(word for run in runs for word in launch(options, run)[:1]):
-        find(word, "--launcher names what starts the ranks")
+        find(word, "name the program that starts the ranks with --launcher")
 
 
 def train(runner, options, study, run):

@@ -98,13 +98,13 @@ class Study:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             if content["kind"] != self.kind:
-                raise Problem(f"{file}: it has runs of a {content['kind']} study. Choose another --label or --out")
+                raise Problem(f"{file}: this file lists runs of a {content['kind']} study. Choose another --label or --out")
             for entry in content.get("runs", []):
                 if missing := {"run", "arguments", "config_sha256", "job", "state_before", "ended"} - set(entry):
                     raise KeyError(*missing)
             return {entry["run"]: entry for entry in content.get("runs", [])}
         except (ValueError, KeyError, TypeError) as error:
-            raise Problem(f"{file}: not a study as this program writes it: {error!r}") from None
+            raise Problem(f"{file}: not a study of jobscripts/scaling: {error!r}. Remove this file, or choose another --label") from None
 
     def begin(self):
         """Reserves the study for this process until `leave`, because two processes would start its runs twice."""
@@ -151,7 +151,7 @@ class Study:
                 part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
                 part.replace(self.folder / "study.json")
             except OSError as error:
-                raise Problem(f"{self.folder / 'study.json'}: cannot be written: {error.strerror}") from None
+                raise Problem(f"{self.folder / 'study.json'}: cannot be written: {error.strerror}. Choose another folder with --out") from None
             finally:
                 with contextlib.suppress(OSError):
                     part.unlink(missing_ok=True)

@@ -83,7 +83,7 @@ def check(study):
         raise Problem(f"label is {study['label']!r}, it must be letters, digits, '-', '_' and '.'")
     for file in [study["config"], study["machine"]]:
         if file and not pathlib.Path(file).is_file():
-            raise Problem(f"{file}: no such file")
+            raise Problem(f"{file}: no such file. Correct config or machine of the study")
     for key in ["set", "scaled"]:
         study[key] = flat(study[key], key)
     if not isinstance(study["sizes"], dict) or not isinstance(study["synth"], dict):

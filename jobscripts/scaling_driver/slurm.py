@@ -40,7 +40,7 @@ def ask(number, *command):
     if re.search("invalid job id", found.stderr, re.IGNORECASE):
         return ""
     lines = found.stderr.strip().splitlines() or [f"exit code {found.returncode}"]
-    raise Silent(f"{command[0]} does not tell of job {number}: {lines[-1]}")
+    raise Silent(f"{command[0]} does not report job {number}: {lines[-1]}")
 
 
 def job_of(study, run, tries=1, ask_slurm=True):
@@ -49,7 +49,7 @@ def job_of(study, run, tries=1, ask_slurm=True):
     if not number:
         return None
     if not ask_slurm:  # Slurm takes long to fail, each time
-        raise Silent(f"squeue does not tell of job {number}, either")
+        raise Silent(f"squeue does not report job {number} either")
     while True:
         try:
             words = ask(number, "squeue", "-h", "-j", number, "-o", "%T %r").split(None, 1)
@@ -88,10 +88,10 @@ def submit(options, study, run):
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True, env=environment)
     except OSError as error:
-        raise Problem(f"{command[0]} cannot be started: {error.strerror}") from None
+        raise Problem(f"{command[0]} cannot be started: {error.strerror}. Start this command on a host with Slurm") from None
     if result.returncode != 0:
         why = result.stderr.strip() or f"exit code {result.returncode}"
-        raise Refused(f"{study.label}/{run.name}: sbatch refuses it: {why}")
+        raise Refused(f"{study.label}/{run.name}: sbatch refuses this job: {why}")
     number = result.stdout.strip().split(";")[0]
     say(f"{study.label}/{run.name}: job {number}, {run.nodes} nodes, {run.ranks} ranks")
     study.remember(run, number)

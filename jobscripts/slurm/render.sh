@@ -27,7 +27,7 @@ die() {
 }
 # word OPTION NAME: checks a name for #SBATCH lines, which end at a space, and for names of logs.
 word() {
-  if [[ $2 =~ [^[:alnum:]._,:@+=%-] ]]; then die "$1 '$2': not a name without spaces, quotes and slashes"; fi
+  if [[ $2 =~ [^[:alnum:]._,:@+=%-] ]]; then die "$1 '$2': use a name without spaces, quotes and slashes"; fi
 }
 # seconds TIME: prints the seconds of a time in Slurm's format; 0: no limit.
 seconds() {
@@ -48,18 +48,18 @@ run_among() {
   while (($# > 0)); do
     case $1 in
       --run)
-        if [[ -z ${2:-} || $2 == -* ]]; then die "--run without a folder (see --help)"; fi
+        if [[ -z ${2:-} || $2 == -* ]]; then die "--run needs the folder of the run (see --help)"; fi
         return 0
         ;;
       --run=?*) return 0 ;;
-      --run=) die "--run without a folder (see --help)" ;;
+      --run=) die "--run needs the folder of the run (see --help)" ;;
     esac
     shift
   done
   return 1
 }
 positive() {
-  if [[ ! $2 =~ ^[1-9][0-9]*$ ]]; then die "$1 $2: not a positive number"; fi
+  if [[ ! $2 =~ ^[1-9][0-9]*$ ]]; then die "$1 $2: not a positive number. Give 1 or more"; fi
 }
 
 nodes=1 ranks='' cpus=1 gpus=0 time=01:00:00 before=120 seeds='' name=rossby machine=${ROSSBY_MACHINE:-generic} extra=()
@@ -86,24 +86,24 @@ while (($# > 0)); do
   esac
   shift 2
 done
-if (($# == 0)); then die "no CONFIG (see --help)"; fi
-if [[ $1 == -* ]]; then die "unknown option $1 before CONFIG (see --help)"; fi
-if ! run_among "${@:2}"; then die "no --run DIR after CONFIG (see --help)"; fi
+if (($# == 0)); then die "the configuration is missing. Give CONFIG (see --help)"; fi
+if [[ $1 == -* ]]; then die "$1 is no option of this script. Give CONFIG before the options of rossby train (see --help)"; fi
+if ! run_among "${@:2}"; then die "the run directory is missing. Give --run DIR after CONFIG (see --help)"; fi
 word --job-name "$name"
 positive --nodes "$nodes"
 positive --cpus-per-rank "$cpus"
 positive --before "$before"
-if [[ ! $gpus =~ ^[0-9]+$ ]]; then die "--gpus-per-node $gpus: not a number"; fi
+if [[ ! $gpus =~ ^[0-9]+$ ]]; then die "--gpus-per-node $gpus: not a number. Give 0 or more"; fi
 if [[ -z $ranks ]]; then ranks=$((gpus > 0 ? gpus : 2)); fi
 positive --ranks-per-node "$ranks"
 if [[ ! $time =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]]; then die "--time $time: not a time as Slurm writes it, e.g. 30, 01:00:00 or 1-12:00:00"; fi
 limit=$(seconds "$time")
-if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, because --time $time is $limit s"; fi
+if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, because --time $time is $limit s. Give a smaller number"; fi
 if [[ -n $seeds ]]; then
-  if [[ ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST"; fi
-  if ((10#${seeds%-*} > 10#${seeds#*-})); then die "--seeds $seeds: FIRST is larger than LAST"; fi
+  if [[ ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST. Write two numbers, such as 1-5"; fi
+  if ((10#${seeds%-*} > 10#${seeds#*-})); then die "--seeds $seeds: FIRST is larger than LAST. Exchange these numbers"; fi
 fi
-if ((gpus > 0 && ranks % gpus != 0)); then die "--ranks-per-node $ranks: not a multiple of the $gpus GPUs of a node"; fi
+if ((gpus > 0 && ranks % gpus != 0)); then die "--ranks-per-node $ranks: not a multiple of the $gpus GPUs of a node. Give a multiple of $gpus"; fi
 settings=$machine
 if [[ $machine == */* ]]; then
   settings=$(realpath "$machine")
@@ -111,8 +111,8 @@ if [[ $machine == */* ]]; then
 else
   settings=$root/jobscripts/machines/$machine.sh
 fi
-if [[ ! -r $settings ]]; then die "--machine $machine: no such settings in $root/jobscripts/machines"; fi
-if [[ ! -r $1 ]]; then die "$1: no such configuration"; fi
+if [[ ! -r $settings ]]; then die "--machine $machine: no such settings in $root/jobscripts/machines. Give the name of a file there, or a path"; fi
+if [[ ! -r $1 ]]; then die "$1: this configuration cannot be read. Give the path of a TOML file"; fi
 
 script=train.sbatch output=%x-%j.log
 if [[ -n $seeds ]]; then script=train_array.sbatch output=%x-%A_%a.log; fi

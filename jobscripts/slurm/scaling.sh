@@ -24,13 +24,13 @@ write_study() {
     done
     part=$file.$(hostname).$$.part
     printf '{"format": 1, "kind": "%s", "label": "%s", "scaled": [%s]}\n' "$kind" "$label" "$keys" >"$part" ||
-      die "$part: cannot be written"
+      die "$part: cannot be written. Choose another folder with --study"
     # Jobs of a study may start at the same time: the first file stays. Not all file systems have hard links.
     ln "$part" "$file" 2>/dev/null || mv -n "$part" "$file" || true
     rm -f "$part"
-    if [[ ! -e $file ]]; then die "$file: cannot be written"; fi
+    if [[ ! -e $file ]]; then die "$file: cannot be written. Choose another folder with --study"; fi
   fi
-  if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: it has runs of another kind of study, not $kind"; fi
+  if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: this file lists runs of another kind of study, not $kind. Choose another folder with --study"; fi
 }
 
 # scaling_arguments KIND ARGS...: sets `arguments` to those of `rossby train` for the ranks of this job. A run
@@ -61,7 +61,7 @@ scaling_arguments() {
       arguments[i]=$(filled "${arguments[i]}" "$ranks")
     fi
   done
-  if [[ -n $run && -n $study ]]; then die "--run and --study exclude each other. Leave one out"; fi
+  if [[ -n $run && -n $study ]]; then die "--run and --study exclude each other. Give only one of these options"; fi
   if [[ -n $run ]]; then return; fi
   if [[ -z $study ]]; then return 1; fi
   if [[ $kind == weak && ${#keys[@]} == 0 ]]; then die "a weak study needs something that grows with the ranks. Give --set 'KEY=…{ranks}…'"; fi
@@ -70,7 +70,7 @@ scaling_arguments() {
     arguments+=(--set "train.seed=$seed")
   fi
   if [[ ${ROSSBY_DRY_RUN:-0} != 1 ]]; then
-    mkdir -p "$study" || die "--study $study: no such folder can be made"
+    mkdir -p "$study" || die "--study $study: this folder cannot be made. Choose another folder"
     write_study "$study" "$kind" "${keys[@]}"
   fi
   if [[ $stages == 1 ]]; then stages=''; fi

@@ -120,7 +120,7 @@ class Accepted(Runs):
         self.netcdf("lost_step.nc", changed(first=1).replace("time = 1, 2, 3", "time = 0, 2, 3"))
         self.refuse(2, ["forecast", run, *accept, "--set", "data.file=lost_step.nc"], "more has changed than values")
         self.refuse(3, ["forecast", run, *accept, "--set", "data.file=late.nc"],
-                    "late.nc: has no step of the training part .2001-01-03T12:00 to 2001-01-04T07:00.*goes further back, or train anew")
+                    "late.nc: has no step of the training part .2001-01-03T12:00 to 2001-01-04T07:00.*goes further back, or train a new run")
         roots = self.trained("roots", *WINDOWS, "data.transform=sqrt")
         self.refuse(2, ["forecast", roots, *accept, "--set", "data.file=both.nc"], "data.point = .mean. forecasts depend on errors")
         self.refuse(2, [*self.arguments("gru", *WINDOWS, *ANOMALIES, "train.epochs=9", "data.file=corrected.nc")],

@@ -99,9 +99,9 @@ class Grids(Asynchronous):
                 self.assertIn("updates   asynchronous, as they were recorded", out)
                 self.assertEqual(self.state(run), self.state(f"first_{ranks}"))
         self.refuse(1, [*self.arguments("refused", *settings, "train.seed=2"), "--replay", "log_3"],
-                    "log_3: this recording is of other settings")
+                    "log_3: this recording was made with other settings")
         self.refuse(1, [*self.arguments("refused", *settings, "parallel.products=bf16"), "--replay", "log_3"],
-                    "log_3: this recording is of other (products|settings)")
+                    "log_3: this recording was made with other (parallel.products|settings)")
         # The recording of two row blocks, replayed on one.
         out = self.succeed(1, *self.arguments("one_block", *settings, "parallel.time_groups=1"), "--replay", "log_4").out
         self.assertIn("recorded on other row blocks or another device: sums have another order", out)

@@ -224,7 +224,7 @@ class Averages(Runs, LoadsJson):
         self.assertIn("average (validation) of", text)
         self.refuse(2, ["forecast", "gru", "--steps", "1", "--members"], "--members works only with averages")
         self.refuse(2, ["forecast", "made", "--steps", "3"], "3 horizons are too many: .*weights for 2 steps")
-        self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: has no forecast from 2001-01-03T23:00. Its init_time is")
+        self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: this file has no forecast from 2001-01-03T23:00; its init_time is")
 
     def test_baselines_go_on_behind_the_data(self):
         """A forecast from the end of the data equals that of longer data from the same origin, at any
@@ -308,7 +308,7 @@ class Averages(Runs, LoadsJson):
                  r"\(init_time, lead, node\) in this order"),
                 ("turned", forecasts(lambda h, i: 0, dimensions="lead, init_time, node"), "in this order"),
                 ("kelvin", forecasts(lambda h, i: 0, units="km h-1"), 'variable v is in "km h-1", but in "m s-1" in sensors.nc'),
-                ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, which sensors.nc has; its variables are"),
+                ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, which sensors.nc has. Add or rename a variable"),
                 ("short", forecasts(lambda h, i: 0, leads=(1,)), "forecasts of 1 steps ahead, but 2 are needed"),
                 ("zero", forecasts(lambda h, i: 0, leads=(0, -1)), "no forecast of the first step after init_time"),
                 ("late", forecasts(lambda h, i: 0, leads=("3600", "7200"), lead_units="hours"), "no forecast of the first step"),
@@ -361,7 +361,7 @@ class Averages(Runs, LoadsJson):
         self.refuse(1, ["average", run, "lim", "-o", "not/there/yet"], "not/there/yet: cannot be written")
         self.average(run, "lim")
         self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: already exists")
-        self.refuse(1, ["average", run, "made", "-o", "no"], "made: is an average itself. Name its members")
+        self.refuse(1, ["average", run, "made", "-o", "no"], "made: an average cannot be a member of an average. Name the members of this average")
 
     def test_no_run_goes_where_an_average_is(self):
         self.succeed(1, "average", self.trained(), "lim", "--weights", "equal", "-o", "taken")

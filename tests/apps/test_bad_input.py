@@ -141,7 +141,7 @@ class Settings(BadInput):
     def test_splits(self):
         self.refuse_training(["split.train=1000"], r"split\.train", "the series has 20")
         self.refuse_training(["split.train=15", "split.validation=5", "split.test=1"],
-                             r"15 \+ 5 \+ 1 steps; the series has 20")
+                             r"15 \+ 5 \+ 1 steps, but the series has 20")
         self.refuse_training(["split.train=1"], "training needs at least 2")
         self.refuse_training(["split.train=1.5"], "not a share between 0 and 1")
         self.refuse_training(["split.train=2001-01-01T12", "split.validation=2001-01-01T06"], "but the part begins later")
@@ -155,13 +155,13 @@ class Settings(BadInput):
         self.refuse_training(["model.start=data", "model.latent=2"], "needs as many latents as features")
         self.refuse_training(["train.joint=true", "train.sampling=pairs"],
                              'train.joint = true needs train.sampling = "slabs"')
-        self.refuse_training(["schedule.name=plateau"], "split.validation or split.folds")
+        self.refuse_training(["schedule.name=plateau"], "split.validation .* or split.folds")
         short = ["split.train=10", "split.validation=2", "evaluate.horizons=3"]
         self.refuse_training([*short, "train.early_stop=1", "schedule.metric=validation"],
                              "nothing to watch: the validation part has 2 steps, fewer than evaluate.horizons = 3")
         words = [word for s in (*short, "train.epochs=1", "train.keep=last") for word in ("--set", s)]
         out = self.succeed(1, "train", "sensors.toml", "--run", "short", *words).out
-        self.assertIn("warning   validation is left out: it has 2 steps, fewer than evaluate.horizons = 3", out)
+        self.assertIn("warning   validation is left out, because its part has 2 steps, fewer than evaluate.horizons = 3", out)
         self.refuse_training(["schedule.name=step", "schedule.milestones=[30, 20]"], r"schedule\.milestones do not ascend")
         self.refuse_training(["schedule.name=step", "schedule.milestones=[20, 20]"], r"schedule\.milestones do not ascend")
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")

@@ -46,14 +46,14 @@ class Run(BadInput):
                 time.sleep(0.05)
             for arguments in [["train", "sensors.toml", "--run", "busy"], ["evaluate", "busy"]]:
                 self.refuse(2, arguments,
-                            r"busy: this run directory is in use by process \d+ on .*. Wait for it, or train into another --run")
+                            r"busy: this run directory is in use by process \d+ on .*. Wait until this process ends, or give another directory with --run")
         finally:
             os.killpg(holder.pid, signal.SIGKILL)
             holder.communicate()
         begin = time.monotonic()  # without mpiexec, ranks end within seconds
         while "in use by process" in self.run_ranks(2, "evaluate", "busy").err:
             self.assertLess(time.monotonic() - begin, 30)
-        self.refuse(2, ["evaluate", "busy"], "has no trained state", "Train it first")
+        self.refuse(2, ["evaluate", "busy"], "has no trained state", "Train this run first")
         self.succeed(2, "train", "sensors.toml", "--run", "busy")
         with open(self.path("busy/metrics.jsonl"), encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2, "the metrics are those of the new run")
@@ -197,7 +197,7 @@ class OneRank(BadInput):
     def test_run_directory_is_not_shared(self):
         folders = self.folders("apart")
         self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ", "run/checkpoints: the directory does not exist",
-                    "All ranks need to see", folders=folders)
+                    "Put the run directory on a file system that all hosts share", folders=folders)
         self.assertEqual(os.listdir(os.path.join(folders[0], "run", "checkpoints")), [])
         self.assertFalse(os.path.exists(os.path.join(folders[1], "run")))
 

@@ -42,7 +42,7 @@ class Ensembles(GridFiles):
         found = []
         for ranks in [1, 3]:
             out = self.succeed(ranks, "evaluate", "near").out
-            self.assertIn("members dressed with these residuals: the interval of 50 % contains", out)
+            self.assertIn("members dressed with these residuals: the 50 % interval contains", out)
             found.append(self.load("near/evaluation.json", "evaluation.schema.json")["dressed"])
         self.assertEqual(found[0]["validation_origins"], 10)
         for a, b in zip(found[0]["horizons"], found[1]["horizons"]):
@@ -72,7 +72,7 @@ class Ensembles(GridFiles):
                 off = (values[mine, h] - members[k, h])[numpy.argsort(quantile[mine])][:, ~numpy.isnan(members[k, h])]
                 self.assertGreater(numpy.diff(off, axis=0).min(), 0, "a larger quantile is a larger value at every node")
         self.refuse(2, ["forecast", run, "--steps", "1", "--dressed", "5"], "--dressed works only with averages")
-        self.refuse(2, ["forecast", "near", "--steps", "1", "--members", "--dressed", "5"], "Name one of them")
+        self.refuse(2, ["forecast", "near", "--steps", "1", "--members", "--dressed", "5"], "Give only one of these options")
         os.remove(self.path("near/intervals.h5"))
         self.refuse(2, ["forecast", "near", "--steps", "1", "--dressed", "5"], "intervals.h5: .*rossby evaluate near")
 

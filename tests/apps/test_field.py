@@ -236,7 +236,7 @@ class Field(support.ProgramTest):
         for name, model, unit in (("subnormal", "gru", r"1e4[23]"), ("strain", "stnn", r"1e2[12]"),
                                   ("strain32", "gru", r"1e2[12]")):
             self.refuse(2, ["train", "t.toml", "--run", "none", "--set", f"data.file={name}.nc", "--set", f"model.name={model}"],
-                        rf"{name}\.nc: variable v varies by .* only.*Multiply it by {unit}")
+                        rf"{name}\.nc: variable v varies by .* only.*Multiply the values by {unit}")
         self.refuse(2, ["train", "t.toml", "--run", "none", "--set", "data.file=luminosity.nc"],
                     r"luminosity\.nc: no node has an observed value.*beyond 3\.4e38 count as missing.*larger unit")
         told = 'warning   data.spread = "none" leaves v as it is'
@@ -294,7 +294,7 @@ class Field(support.ProgramTest):
         self.netcdf("half.nc", series(rows, attributes="v:_FillValue = -999.f ;"))
         for model in ("gru", "stnn"):
             out = self.train("half" + model, "half.nc", f"model.name={model}")
-            self.assertIn("No target of the validation part is observed: move it with split.validation", out)
+            self.assertIn("No target of the validation part is observed: move this part with split.validation", out)
             self.assertNotIn("optimiser.lr", out)
             self.assertIn("warning: no target of these forecasts is observed, so that nothing is scored",
                           self.succeed(1, "evaluate", "half" + model).out)
@@ -330,10 +330,10 @@ class Field(support.ProgramTest):
         for coding in ("utf-8", "latin-1"):
             self.assertIn("3 nodes, 2 edges", self.succeed(1, *graph(coding)).out)
         for coding in ("utf-16", "utf-16-le"):
-            self.refuse(1, graph(coding), rf"{coding}\.csv: this text is UTF-16.*iconv -f UTF-16 -t UTF-8")
-        self.refuse(1, graph("apart"), r"apart\.csv:2: .*accents as characters of their own; uconv -x nfc")
+            self.refuse(1, graph(coding), rf"{coding}\.csv: the text is UTF-16.*iconv -f UTF-16 -t UTF-8")
+        self.refuse(1, graph("apart"), r"apart\.csv:2: .*separate accent characters; uconv -x nfc")
         for coding, said in (("latin-1", r"latin-1\.toml:1: not valid TOML.*iconv -f LATIN1 -t UTF-8"),
-                             ("utf-16", r"utf-16\.toml: this text is UTF-16.*iconv -f UTF-16 -t UTF-8")):
+                             ("utf-16", r"utf-16\.toml: the text is UTF-16.*iconv -f UTF-16 -t UTF-8")):
             with open(self.path(coding + ".toml"), "wb") as file:
                 file.write(("# Gr\u00fc\u00dfe\n" + TOML).encode(coding))
             self.refuse(1, ["train", coding + ".toml", "--run", "none", "--set", "data.file=small.nc"], said)

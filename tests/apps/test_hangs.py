@@ -86,7 +86,7 @@ class Hangs(support.LiveTest):
                 speaker = 0 if victim else 1
                 self.assertRegex(lines[0], rf"^rossby: rank {speaker} on \S+ has waited for [2-9] s in .+ "
                                            rf"\(training step \d+.*\); rank {victim} on \S+ gives no sign of life; the job ends "
-                                           r"\(parallel.watchdog_seconds = 2\)$")
+                                           r"\(parallel.watchdog_seconds = 2\)\. If a step may take that long, raise parallel.watchdog_seconds$")
         result = self.run_ranks(3, "train", "p.toml", "--run", "stopped1", "--stop-after", "0.000001s")
         self.assertEqual(result.codes, [75] * 3, result.err)
         self.assertNotIn(".watchdog", os.listdir(self.path("stopped1")))

@@ -215,7 +215,7 @@ class Grid(GridFiles):
         for ranks, kept in [(1, int(steps)), (2, 5), (3, 7)]:
             leave(f"{identity}\n{part}\n{bytes_} {kept} {first} {' '.join(others)}\n")
             again, out = self.evaluated(ranks, "--hindcasts", "h.nc")
-            self.assertIn(f"h.nc: goes on behind {kept} of {steps} origins", out)
+            self.assertIn(f"h.nc: continues after {kept} of {steps} origins", out)
             self.assertFalse(os.path.exists(self.path("h.nc.progress")) or os.path.exists(self.path(part)))
             data = self.dataset("h.nc")
             for name in whole.variables:
@@ -236,7 +236,7 @@ class Grid(GridFiles):
                               ("nonsense", ()), (f"{identity}\n../{part}\n{numbers}\n", ()), (None, ("--deflate", "1"))]:
             leave(text or f"{identity}\n{part}\n{numbers}\n")
             _, out = self.evaluated(2, "--hindcasts", "h.nc", *options)
-            self.assertNotIn("goes on behind", out)
+            self.assertNotIn("continues after", out)
             self.assertFalse(os.path.exists(self.path(part)))
 
     def test_weights_times_and_regions(self):
@@ -333,7 +333,7 @@ class Grid(GridFiles):
         self.refuse(2, ["evaluate", run, "--hindcasts", "pacific.nc"], "pacific.nc: this input file would be overwritten")
         evaluate = ["evaluate", run, "-o", "bad.json"]
         for options, pattern in {
-                ("--against", "nobody"): "--against nobody: it is one of persistence",
+                ("--against", "nobody"): "--against nobody: this is not a scored forecaster. Choose from persistence",
                 ("--weights", "nothing"): "--weights nothing: .*nothing",
                 ("--region", "box"): "--region box: not a region. Write NAME=",
                 ("--region", "box=1,2,3"): "3 numbers",

@@ -60,19 +60,19 @@ class Scripts(Studies):
             self.assertEqual(self.load("linkless/study.json", "study.schema.json"),
                              {"format": 1, "kind": "weak", "label": "linkless", "scaled": ["data.file"]})
         self.assertEqual(os.listdir(self.path("linkless")), ["study.json"])
-        self.assertIn("it has runs of another kind of study, not strong",
+        self.assertIn("this file lists runs of another kind of study, not strong",
                       self.script("bash", "-c", *command, "linkless", "strong", code=1, **path))
 
     def test_rendered(self):
         render = str(ROOT / "jobscripts/slurm/render.sh")
         for options, run, pattern in (
                 (["--seeds", "5-1"], ["--run", "r"], "--seeds 5-1: FIRST is larger than LAST"),
-                (["--job-name", "a b"], ["--run", "r"], "--job-name 'a b': not a name without spaces"),
-                (["--partition", "a b"], ["--run", "r"], "--partition 'a b': not a name without spaces"),
+                (["--job-name", "a b"], ["--run", "r"], "--job-name 'a b': use a name without spaces"),
+                (["--partition", "a b"], ["--run", "r"], "--partition 'a b': use a name without spaces"),
                 (["--time", "2", "--before", "120"], ["--run", "r"], "--before 120: .*--time 2 is 120 s"),
                 (["--time", "1-1", "--before", "90000"], ["--run", "r"], "--time 1-1 is 90000 s"),
-                ([], ["--run"], "--run without a folder"), ([], ["--run="], "--run without a folder"),
-                ([], ["--run", "--set", "a=b"], "--run without a folder"), ([], [], "no --run DIR after CONFIG")):
+                ([], ["--run"], "--run needs the folder of the run"), ([], ["--run="], "--run needs the folder of the run"),
+                ([], ["--run", "--set", "a=b"], "--run needs the folder of the run"), ([], [], "the run directory is missing. Give --run DIR after CONFIG")):
             with self.subTest(options=options, run=run):
                 err = self.script(render, *options, "stnn.toml", *run, code=1)
                 self.assertRegex(err, r"\Aerror: [^\n]*" + pattern + r"[^\n]*\n\Z")

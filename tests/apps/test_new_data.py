@@ -194,7 +194,7 @@ class NewData(Runs):
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             code, text = as_nobody(*command)
             self.assertEqual(code, 1, text)
-            self.assertIn("theirs: you cannot write into this run directory. Name a file with --output", text)
+            self.assertIn("theirs: you cannot write into this run directory. Name a file in another folder with --output", text)
             code, text = as_nobody(*command, "--output", os.path.join(outside, command[0]))
             self.assertEqual(code, 0, text)
         new = {name for name in self.files() - before if "ompi" not in name and "openmpi" not in name}
@@ -260,7 +260,7 @@ class Told(Runs):
         self.assertFalse(os.path.exists(self.path("late")))
 
     def test_a_test_part_that_is_too_short_is_said(self):
-        self.assertIn("warning   the test part has 6 steps: 'rossby evaluate' finds no origin in it with 7 horizons",
+        self.assertIn("warning   the test part has 6 steps: 'rossby evaluate' finds no origin in this part with 7 horizons",
                       self.start_of("evaluate.horizons=7", "split.validation=0", "split.train=14"))
         self.assertNotIn("test part", self.start_of("evaluate.horizons=7", "split.train=14", "split.validation=0", "split.test=0"))
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "model.name=gru", "--set", "window.inputs=3", "--set",

@@ -76,7 +76,7 @@ class Parts(Runs):
     def test_opening_lines_and_inspect(self):
         out = self.succeed(2, *self.arguments("opened", "data.file=list.txt", "train.epochs=1")).out
         self.assertRegex(out, r"data      part_0.nc \.\.\. part_4.nc \(5 files\): 4 nodes, 20 steps")
-        self.assertIn("the files are taken in the order of their first stamps", out)
+        self.assertIn("the files are taken in the order of their first times", out)
         text = self.succeed(1, "data", "inspect", "part_0.nc", "part_1.nc", "part_3.nc").out
         self.assertIn("files     part_0.nc ... part_3.nc (3 files)", text)
         self.assertIn("1 steps missing in all", text)
@@ -112,7 +112,7 @@ class Parts(Runs):
         self.write("cut.nc", "CDF")
         for file, pattern in (('["part_0.nc", "part_3.nc", "late.nc"]', "part_3.nc .* and late.nc .* overlap in time"),
                               ('["part_0.nc", "other.nc"]', "other.nc: 5 nodes, but part_0.nc has 4 nodes|overlap in time"),
-                              ('["part_0.nc", "part_1.nc", "cut.nc"]', "cut.nc: not a readable NetCDF file"),
+                              ('["part_0.nc", "part_1.nc", "cut.nc"]', "cut.nc: this is not a readable NetCDF file"),
                               ('["part_0.nc", "part_0.nc"]', "part_0.nc: the file is named twice"),
                               ("gone_*.nc", "no file matches this pattern"),
                               ('["part_0.nc", "gone.nc"]', "gone.nc: no such file")):

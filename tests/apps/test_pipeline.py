@@ -78,7 +78,7 @@ class Pipeline(RingRuns):
         self.succeed(1, "evaluate", "more", "--set", "window.micro_batches=2")
         self.leave("normed", 2, *GRAPH_WAVENET)
         self.refuse(2, self.arguments("normed", *GRAPH_WAVENET, "window.micro_batches=2"),
-                    r"other settings: window\.micro_batches: 2 \(here\) instead of 1. Set them back")
+                    r"other settings: window\.micro_batches: 2 \(here\) instead of 1. Set these keys back")
 
     def test_bad_settings(self):
         for settings, pattern in (

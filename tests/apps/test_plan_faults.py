@@ -51,7 +51,7 @@ class PlanFaults(PlanRuns):
         self.assertIn(2, {c["stages"] for c in found})
         for c in found:
             self.assertRegex(c["refused"], "masked_absolute_error[a-z_, ]* never measured")
-        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits into memory. The first: .*masked_absolute_error")
+        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits into memory. The first one: .*masked_absolute_error")
 
     def test_pairs_that_there_are(self):
         pairs = ["stnn.toml", "--machine", "machine.json", "--candidates", "--set", "train.sampling=pairs", "--set", "train.pairs=1000"]
@@ -88,7 +88,7 @@ class PlanFaults(PlanRuns):
         fit = [c for c in found if not c["refused"]]
         told = {}
         for line in out.splitlines():
-            if match := re.match(r"  of (\d+) of the (\d+) that fit(, the fastest among them)?: never measured, taken from [^:]*: (.*)", line):
+            if match := re.match(r"  of (\d+) of the (\d+) that fit(, the fastest among them)?: never measured, predicted from [^:]*: (.*)", line):
                 self.assertEqual(int(match[2]), len(fit))
                 told.update((name, (int(match[1]), bool(match[3]))) for name in match[4].split(", "))
         names = {name for c in fit for name in c["predicted"]["unmeasured"]}

@@ -104,12 +104,12 @@ class Measured(PlanRuns):
         before = self.text("own.json")
         out, plan = self.plan(2, "stnn.toml", *FAR)
         self.assertIn("plan      not measured here: the file is of another machine (another, ", out)
-        self.assertIn("far from all that were measured. Plan it on the ranks that it will have", out)
+        self.assertIn("far from all measured ones. Start 'rossby plan' on the ranks of the training", out)
         self.assertGreater(plan["predicted"]["far_share"] + len(plan["predicted"]["unmeasured"]), 0)
         self.assertEqual(self.text("own.json"), before)
         self.refuse(1, ["plan", "stnn.toml", "--no-measure"], "--machine", code=2)
         self.write("own.json", self.text("machine.json")[:1000])
-        self.refuse(2, ["plan", "stnn.toml", "--machine", "own.json"], "own.json: not JSON")
+        self.refuse(2, ["plan", "stnn.toml", "--machine", "own.json"], "own.json: the file is not JSON")
 
     def test_a_process_that_is_killed_leaves_the_old_file(self):
         known = {json.dumps(op) for op in json.loads(self.text("machine.json"))["ops"]}

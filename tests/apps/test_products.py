@@ -136,7 +136,7 @@ class Products(RingRuns):
             self.succeed(1, *plan, f"parallel.products={products}")
         self.refuse(1, [*plan, "parallel.products=model", "--no-measure"], "the machine was not measured in float")
         self.refuse(1, [*plan, BF16, "--set", "model.precision=double", "--no-measure"], "the machine was not measured in double")
-        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "Give --device cuda, too")
+        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "Give --device cuda instead")
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("often", "parallel.products=auto", "train.epochs=4")

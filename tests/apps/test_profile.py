@@ -213,7 +213,7 @@ class Profiles(Runs, LoadsJson):
                 process.send_signal(number)
                 out, err = process.communicate(timeout=100)
             self.assertEqual(process.returncode, 75, out + err)
-            self.assertIn(f"paused    {signal.Signals(number).name} was received: start it again to go on", out)
+            self.assertIn(f"paused    {signal.Signals(number).name} was received: give the same command again to go on", out)
             self.assertRegex(out, "(?m)^direct_ridge ")
             self.assertFalse(self.found(output)["ended"])
             self.assertIn("good: left at step", out)

@@ -105,15 +105,15 @@ class Reports(Studies):
         self.assertIn("does not say on how many ranks", reasons.pop("old"))
         self.assertEqual(reasons.pop("gone"), "is in study.json, but has left no run directory")
         self.assertEqual(reasons.pop("bare"), "has not ended: it has neither metrics.jsonl nor checkpoints")
-        self.assertEqual(reasons.pop("run2"), "is not among the runs that study.json lists, nor called like one")
+        self.assertEqual(reasons.pop("run2"), "is not among the runs that study.json lists, and has no name of such a run")
         self.assertEqual(reasons, {})
         self.assertEqual([[run["run"] for run in row["runs"]] for row in report["studies"][0]["rows"]], [["run1"]])
         self.assertIn("\n- cut: has not ended\n", out)
 
     def test_bad_input(self):
-        self.refuse(2, ["report", "scaling", "nowhere"], "nowhere: no such folder. Give the one that run directories lie in")
+        self.refuse(2, ["report", "scaling", "nowhere"], "nowhere: no such folder. Give the folder that contains the run directories")
         os.makedirs(self.path("empty/deeper"), exist_ok=True)
-        self.refuse(1, ["report", "scaling", "empty"], "empty: no run directory of 'rossby train' one or two levels below")
+        self.refuse(1, ["report", "scaling", "empty"], "empty: this folder has no run directory of 'rossby train' .* one or two levels down")
         self.refuse(1, ["report", "scaling", "hand/run1"], "hand/run1 is a run directory itself. Give the folder")
         self.refuse(1, ["report", "scaling", "hand", "--output", "stnn.toml"], "--output stnn.toml: cannot make this folder")
         self.refuse(1, ["report"], "a subcommand is missing; there are run, compare, scaling", code=2)
@@ -185,7 +185,7 @@ class Reports(Studies):
             (folder / "run2/plan.json").unlink()
         for name, text, pattern in (
                 ("study.json", "[", "study.json: not a study"), ("study.json", '{"format": 2}', "study.json: .*format 2"),
-                ("study.json", '{"format": 1, "kind": "week"}', "study.json: .*kind \"week\", it is strong or weak"),
+                ("study.json", '{"format": 1, "kind": "week"}', "study.json: .*kind \"week\", but must be"),
                 ("study.json", '{"format": 1, "kind": "weak", "label": "x"}', "study.json: .*scaled")):
             (folder / name).write_text(text)
             with self.subTest(text):
@@ -232,7 +232,7 @@ class Reports(Studies):
                          "ranks-1_groups-1_seed-1: missing")
         os.makedirs(self.path("t/stnn"))
         self.write("t/stnn/study.json", '{"kind": "weak"}')
-        self.assertIn("it has runs of a weak study. Choose another --label or --out", self.study(*base, code=1))
+        self.assertIn("this file lists runs of a weak study. Choose another --label or --out", self.study(*base, code=1))
         self.write("t/stnn/study.json", "{")
         self.assertIn("t/stnn/study.json: not a study", self.study(*base, code=1))
 

@@ -191,14 +191,14 @@ class Scaling(Studies):
         before = self.files()
         here = ["--rossby", support.rossby]
         for arguments, pattern in (
-                (["--report", "programs"], "^scaling: rossby: not in PATH; --rossby names"),
-                (["--rossby", "other"], "^scaling: other: not in PATH; --rossby names"),
-                (["--rossby", ""], "^scaling: no program: --rossby names"),
-                (["--rossby", "./missing"], "/missing: no such program; --rossby names"),
-                (["--rossby", "./not_executable"], "/not_executable: not a file that can be executed; --rossby names"),
-                (["--rossby", "./bin"], "/bin: not a file that can be executed; --rossby names"),
-                (here, "^scaling: mpirun: not in PATH; --launcher names"),
-                ([*here, "--launcher", "./start{ranks} -n {ranks}"], "^scaling: ./start1: no such program; --launcher names"),
+                (["--report", "programs"], "^scaling: rossby: not in PATH; name the program rossby with --rossby"),
+                (["--rossby", "other"], "^scaling: other: not in PATH; name the program rossby with --rossby"),
+                (["--rossby", ""], "^scaling: no program: name the program rossby with --rossby"),
+                (["--rossby", "./missing"], "/missing: no such program; name the program rossby with --rossby"),
+                (["--rossby", "./not_executable"], "/not_executable: not a file that can be executed; name the program rossby with --rossby"),
+                (["--rossby", "./bin"], "/bin: not a file that can be executed; name the program rossby with --rossby"),
+                (here, "^scaling: mpirun: not in PATH; name the program that starts the ranks with --launcher"),
+                ([*here, "--launcher", "./start{ranks} -n {ranks}"], "^scaling: ./start1: no such program; name the program that starts the ranks with --launcher"),
                 ([*here, "--submit", "--ranks-per-node", "1"], "^scaling: sbatch: not in PATH; --submit needs Slurm"),
                 (["--submit", "--wait", "--ranks-per-node", "1", "--report", "programs"], "^scaling: rossby: not in PATH")):
             with self.subTest(arguments):

@@ -304,14 +304,14 @@ class Jobs(Faults):
         self.assertEqual(self.submit(slurm, *one, "--list")[0], f"{name}: job 1, PENDING\n")
         (slurm / "silent").write_text("1")
         out = self.submit(slurm, *one, "--list")[0]
-        self.assertRegex(out, f"^{name}: missing, or queued: squeue does not tell of job 1: .*connect failure")
+        self.assertRegex(out, f"^{name}: missing, or queued: squeue does not report job 1: .*connect failure")
         (slurm / "silent").write_text("99")
         self.submit(self.slurm("silent_too"))
         (self.slurm("silent_too") / "silent").write_text("99")
         out = self.submit(self.slurm("silent_too"), "--list")[0].splitlines()
         self.assertEqual([line.endswith(f"job {i + 1}, either") for i, line in enumerate(out)], [False, True, True, True])
         self.assertEqual(pathlib.Path(self.path("silent_too/silent")).read_text(), "98\n", "asked once")
-        self.one_line(self.submit(slurm, *one, code=1)[1], "squeue does not tell of job 1: .*connect failure")
+        self.one_line(self.submit(slurm, *one, code=1)[1], "squeue does not report job 1: .*connect failure")
         self.assertEqual((slurm / "count").read_text(), "1\n", "nothing is queued twice")
         (slurm / "silent").write_text("1")
         (slurm / "job_1").write_text("PENDING PartitionConfig\n")
@@ -334,7 +334,7 @@ class Jobs(Faults):
                      'case "$*" in *--ntasks=1\\ *) echo "sbatch: error: too few" >&2; exit 1;; esac\n' + FAKES["sbatch"])
         out, err = self.submit(slurm, code=1)
         self.assertEqual((err, (slurm / "count").read_text()), ("", "2\n"), out)
-        self.assertEqual(out.count("sbatch refuses it: sbatch: error: too few\n"), 2)
+        self.assertEqual(out.count("sbatch refuses this job: sbatch: error: too few\n"), 2)
         self.assertIn("4 runs: 0 ended, 2 failed, 0 cut off, 2 queued\n", out)
 
     def test_job_that_fails(self):

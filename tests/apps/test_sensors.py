@@ -130,7 +130,7 @@ class CrossValidation(Sensors):
             self.assertRegex(result.stderr, f"^cross_validate.sh: {pattern}.*\n$")
         result = subprocess.run(["bash", str(self.script), "gru.toml", "--set"], capture_output=True, text=True, check=False)
         self.assertEqual((result.returncode, result.stderr), (2, "cross_validate.sh: --set needs a value\n"))
-        self.assertIn("fold 0 has no validation error of the state that is kept: is its part",
+        self.assertIn("fold 0 has no validation error of the kept state. Use fewer folds",
                       self.validate("gru.toml", "--folds", "6", "--set", "train.keep=last").stderr)
 
 
@@ -373,7 +373,7 @@ class Graphs(Sensors):
         refuse([edges, "relation.file=g.nc"], r"g\.nc: the graph has 4 nodes, but sensors\.nc has 3")
         refuse([edges, "relation.file=none.nc"], r"none\.nc: no such file")
         refuse(["relation.graph=nearest", "relation.file=g.nc"], 'relation.file needs relation.graph = "edges"')
-        refuse(["relation.file=g.nc"], 'relation.file needs relation.graph = "edges".*but it is "none"')
+        refuse(["relation.file=g.nc"], 'relation.file needs relation.graph = "edges".*but relation.graph is "none"')
         self.netcdf("bare.nc", sensors(steps=30).replace("edge_src", "a").replace("edge_dst", "b"))
         refuse([edges, "relation.file=bare.nc"], r"bare\.nc has no edges.*rossby data graph")
 
@@ -389,7 +389,7 @@ class Graphs(Sensors):
             self.refuse_graph("distances", table, why)
         self.write("bad.csv", "0,1,1\n1,0,9\n")
         self.refuse_graph("distances", [*table, "--sigma", "1", "--threshold", "2"], "no edge is left.*below 2 dropped")
-        self.refuse_graph("matrix", table, r"bad\.csv:1: 3 columns|The matrix needs 3 rows")
+        self.refuse_graph("matrix", table, r"bad\.csv:1: there are 3 columns|Write a matrix of 3 rows")
         self.refuse_graph("edges", [], "--from edges needs a table")
         self.refuse_graph("coordinates", [], "latitudes and longitudes, but sensors.nc has none", series="sensors.nc")
         self.refuse_graph("coordinates", table, "--table does not work with --from coordinates")

@@ -188,7 +188,7 @@ class StepGraph(RingRuns):
         before = sorted(os.listdir(self.folder))
         # Not by PATH, because mpirun puts its own folder first.
         with unittest.mock.patch.dict(os.environ, GRAPHVIZ_DOT=self.path("half a dot")):
-            self.refuse(2, ["graph", "windows.toml", "-o", "it.svg"], "it.svg: Graphviz could not draw it")
+            self.refuse(2, ["graph", "windows.toml", "-o", "it.svg"], "it.svg: Graphviz could not draw this file")
         self.assertEqual(sorted(os.listdir(self.folder)), before)
         with open(self.path("it.svg"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "as it was")

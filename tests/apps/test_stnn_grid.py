@@ -141,7 +141,7 @@ class StnnGrid(Runs):
             self.assertEqual(result.codes, [75, 75], result.err)
             self.assertEqual(len(result.lines), warns, result.err)
             if warns:
-                self.assertRegex(result.lines[0], "because parallel.time_groups is 1 instead of 2. Set parallel.time_groups = 2 to keep")
+                self.assertRegex(result.lines[0], "because parallel.time_groups is 1 instead of 2. Set parallel.time_groups = 2 to go on exactly as before")
         self.leave("advised", 2, lanes, "train.slab_steps=4", "parallel.time_groups=2")
         self.leave("advised", 2, lanes, "train.slab_steps=4", "parallel.time_groups=2")
 

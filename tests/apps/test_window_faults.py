@@ -277,7 +277,7 @@ class Bad(Windowed):
         self.refuse_on_both(["data.file=large.nc"], r"large\.nc: edge 2 \(5 -> 0\) names node 5, but nodes are 0 to 2")
         self.netcdf("uneven.nc", sensors(steps=30).replace("edge_dst(edge)", "edge_dst(other)").replace(
             "edge = 3 ;", "edge = 3 ; other = 2 ;").replace("edge_dst = 1, 2, 0", "edge_dst = 1, 2"))
-        self.refuse_on_both(["data.file=uneven.nc"], "unequal length: edge_src has 3, edge_dst has 2")
+        self.refuse_on_both(["data.file=uneven.nc"], "unequal lengths: edge_src has 3, edge_dst has 2")
 
     def test_no_target_in_the_training_part(self):
         self.without("none.nc", 0, 13)

@@ -125,7 +125,7 @@ class Windows(Runs):
             result = self.run_ranks(2, *self.arguments(run, *settings))
             self.assertEqual(result.codes, [0, 0], result.err)
             said = f"rossby: warning: {warning}: batches contain other windows from here on than before, because " \
-                   "parallel.time_groups is 1 instead of 2. Set parallel.time_groups = 2 to keep them\n"
+                   "parallel.time_groups is 1 instead of 2. Set parallel.time_groups = 2 to go on exactly as before\n"
             self.assertEqual(result.err, said if warning else "")
         self.refuse(3, self.arguments("refused", "parallel.time_groups=2"), "parallel.time_groups = 2.* 3 ranks")
         self.refuse_settings(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
@@ -246,7 +246,7 @@ class Windows(Runs):
 
     def test_bad_quantiles(self):
         head = "train.loss=pinball"
-        self.refuse_settings(["train.quantiles=[50]"], "train.quantiles needs train.loss = \"pinball\", but it is \"mae\"")
+        self.refuse_settings(["train.quantiles=[50]"], "train.quantiles needs train.loss = \"pinball\", but train.loss is \"mae\"")
         self.refuse_settings([head, "train.quantiles=[5,95]"], "does not have 50")
         self.refuse_settings([head, "train.quantiles=[50,5]"], "do not ascend")
         self.refuse_settings([head, "train.quantiles=[0,50]"], "train.quantiles.* is out of range")
@@ -379,9 +379,9 @@ class Windows(Runs):
         self.assertRegex(self.succeed(2, *self.arguments("counted", *counted)).out,
                          r"learned +vectors of node 32, none of the calendar: the time axis counts steps")
         self.refuse_settings([*counted, "model.month_embedding=4"],
-                             r"model.month_embedding = 4: the time axis counts steps and has no dates. Set it to 0")
+                             r"model.month_embedding = 4: the time axis counts steps and has no dates. Set this key to 0")
         self.refuse_settings([*STID, "model.month_embedding=4"], r"model.month_embedding = 4: .* less than a day")
-        self.refuse_settings([*STID, "train.recompute=step"], '"cell" computes its layers again')
+        self.refuse_settings([*STID, "train.recompute=step"], 'Set "cell" to compute the layers again')
         self.refuse_settings([*STID, "window.known_times=true"], "does not read inputs of the steps that it forecasts")
         cycle = self.succeed(2, *self.arguments("stid_cycle", *STID, "data.cycle=time_of_day", "split.train=26",
                                                 "split.validation=0", "schedule.metric=train", "train.epochs=1")).out
@@ -398,7 +398,7 @@ class Windows(Runs):
     def test_bad_settings_of_graph_wavenet(self):
         for setting, pattern in (
                 ("window.inputs=8", r"window.inputs = 8 is too long: model.blocks = 2 and model.block_layers = 2 cover 7 steps"),
-                ("train.recompute=step", '"cell" computes its layers again'),
+                ("train.recompute=step", 'Set "cell" to compute the layers again'),
                 ("model.diffusion=legacy", "powers of its supports"),
                 ("model.diffusion_steps=0", "is too few for a graph_wavenet"),
                 ("model.sampling_decay=5", "all steps at once"),
@@ -409,10 +409,10 @@ class Windows(Runs):
         self.refuse_settings([*GRAPH_WAVENET, "relation.graph=none", "model.adaptive=false"],
                             "needs a graph or model.adaptive = true")
         self.refuse_settings([*GRAPH_WAVENET, "model.blocks=1", "model.block_layers=1", "window.inputs=2"],
-                            "Set one of them to 2 or more")
+                            "Set one of these keys to 2 or more")
 
     def test_bad_settings_of_tgcn(self):
-        for setting, pattern in (("model.layers=3", "it has one layer. Leave the key out"), ("model.sampling_decay=5", "all steps at once. Set 0")):
+        for setting, pattern in (("model.layers=3", "the model has one layer. Leave the key out"), ("model.sampling_decay=5", "all steps at once. Set model.sampling_decay = 0")):
             self.refuse_settings([*TGCN, setting], pattern)
 
     def test_bad_settings(self):

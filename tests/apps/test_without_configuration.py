@@ -54,7 +54,7 @@ class WithoutConfiguration(Runs):
 
     def test_averages_that_are_not_made(self):
         out = self.succeed(1, "train", "hourly.nc", "--run", "unvalidated", "--set", "split.validation=0", "--set", "schedule.metric=train", *self.quick).out
-        self.assertRegex(out, "average   of the run and baselines: not made: --weights stacking needs errors in the validation part")
+        self.assertRegex(out, "average   of the run and baselines could not be made: --weights stacking needs errors in the validation part")
         self.succeed(1, "train", "hourly.nc", "--run", "own", *self.quick)
         shutil.rmtree(self.path("own/average"))
         self.succeed(1, "average", "own", "cycle", "-o", "own/average")

@@ -76,7 +76,7 @@ class Zarr(Runs):
             self.assertEqual(list(xarray.open_dataset(out)["node"].values), ["a", "bä", "c"])
             shutil.rmtree(self.path("names"))
         self.store("groups.zarr", group="deep")
-        self.refuse(1, ["data", "inspect", "groups.zarr"], "what lies in its groups .deep. is not read")
+        self.refuse(1, ["data", "inspect", "groups.zarr"], "the groups of the file .deep. are not read")
 
     def test_what_zarr_writes(self):
         """Anemoi's layout, and a store in Fortran order, which is refused."""

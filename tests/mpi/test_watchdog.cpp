@@ -130,7 +130,7 @@ TEST_F(WatchdogTest, WithoutASharedFolderOneRankSpeaks) {
   const auto words = wait_for_word();
   ASSERT_EQ(words.size(), 1U);
   EXPECT_TRUE(has(words[0], "0: rank 0 on host0")) << words[0];
-  EXPECT_TRUE(has(words[0], "what the others do is not known")) << words[0];
+  EXPECT_TRUE(has(words[0], "the state of the other ranks is not known")) << words[0];
 }
 
 TEST_F(WatchdogTest, AnotherRankSpeaksWhereTheFirstOneCannot) {

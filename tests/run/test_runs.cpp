@@ -251,7 +251,7 @@ TEST_F(Runs, ACheckOfOpsNamesOpBlockRankAndRow) {
       message_of([&] { train(half_, diverges, options("diverges" + std::to_string(half()))); });
   // The instruction set decides which op overflows first: it may be one of a parameter that all rows share.
   const std::regex expected(
-      "what an op computes is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
+      "a computed value is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
       "not finite at (global row \\d+, column \\d+, channel \\d+|number \\d+ of it)");
   EXPECT_TRUE(std::regex_search(message, expected)) << message;
 }
@@ -344,7 +344,7 @@ TEST_F(Failing, ARunWithoutDataOnOneRank) {
           spoilt.run = run("elsewhere");  // only the last rank sees another directory
         if (half_.size() == 1) sets = {"data.file=nowhere.nc"};
       },
-      half_.size() == 1 ? "nowhere.nc" : "All ranks need to see the run directory");
+      half_.size() == 1 ? "nowhere.nc" : "Put the run directory on a file system that all hosts share");
 }
 
 TEST_F(Failing, ARunThatIsRefusedItsMemory) {

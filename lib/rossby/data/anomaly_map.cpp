@@ -59,7 +59,7 @@ class AnomalyMap::Fit {
     if (cycles() && fitter_.periods() < 2)
       user_error(
           "data.cycle = \"{}\": the training part has values of one {} alone, and a cycle needs two. "
-          "Lengthen it with split.train, or set data.cycle = \"none\"",
+          "Lengthen the training part with split.train, or set data.cycle = \"none\"",
           name_of(spec.cycle.kind), spec.cycle.kind < CycleKind::month ? "day" : "year");
     if (spec.trend) set_time(axis);
   }

@@ -29,8 +29,8 @@ std::vector<StepRange> steps_of_groups(const BatchOptions& options, std::span<co
   const Index groups = options.groups, lanes = options.lanes, steps = std::ssize(training_steps);
   if (options.pairs && lanes * groups > 1)
     user_error(
-        "train.sampling = \"pairs\" runs on row blocks alone, without lanes. Set parallel.time_groups = 1, "
-        "train.lanes = 0");
+        "train.sampling = \"pairs\" runs on row blocks alone, without lanes. Set parallel.time_groups = 1 "
+        "and train.lanes = 0");
   if (lanes % groups != 0)
     user_error("train.lanes = {} must be a multiple of parallel.time_groups = {}", lanes, groups);
   if (lanes > 1 && options.slab_steps % lanes != 0)
@@ -38,7 +38,7 @@ std::vector<StepRange> steps_of_groups(const BatchOptions& options, std::span<co
         "train.slab_steps = {} must be a multiple of {}, the lanes (train.lanes, or parallel.time_groups)",
         options.slab_steps, lanes);
   if (lanes > std::max<Index>(steps, 1))
-    user_error("train.lanes = {} is more than the {} training steps. Lower it", lanes, steps);
+    user_error("train.lanes = {} is more than the {} training steps. Lower train.lanes", lanes, steps);
   std::vector<StepRange> ranges;
   for (Index g = 0; g < groups; ++g)
     ranges.push_back(

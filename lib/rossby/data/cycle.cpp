@@ -14,7 +14,7 @@ constexpr Index days_of_year = 366;
 constexpr const char* names[] = {"none", "time_of_day", "day_type", "time_of_week", "month", "day_of_year"};
 
 [[noreturn]] void refuse(CycleKind kind, const std::string& why) {
-  user_error("data.cycle = \"{}\": {}. Set data.cycle = \"none\" or one that fits", name_of(kind), why);
+  user_error("data.cycle = \"{}\": {}. Set data.cycle = \"none\" or a cycle that fits", name_of(kind), why);
 }
 
 void require_dates(const TimeAxis& axis, CycleKind kind) {

@@ -59,7 +59,11 @@ void hold_out_fold(Split& split, const SplitSettings& spec) {
         "split.folds = {} takes the validation part from the training part, but split.validation is \"{}\". "
         "Set split.validation = \"0\"",
         spec.folds, spec.validation);
-  if (spec.folds < 2) user_error("split.folds = {}: a cross-validation needs at least 2 folds", spec.folds);
+  if (spec.folds < 2)
+    user_error(
+        "split.folds = {}: a cross-validation needs at least 2 folds. Raise split.folds, or set split.folds "
+        "= 0",
+        spec.folds);
   if (spec.fold < 0 || spec.fold >= spec.folds)
     user_error("split.fold = {} does not exist: with split.folds = {} the folds are 0 to {}", spec.fold,
                spec.folds, spec.folds - 1);
@@ -123,7 +127,10 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
           test.size(), horizons);
     return result;
   }
-  if (first < 0 && test.empty()) user_error("the test part is empty. Give evaluate.first_origin");
+  if (first < 0 && test.empty())
+    user_error(
+        "the test part is empty. Lower split.train or split.validation, or set evaluate.first_origin to an "
+        "origin");
   if (first < 0) first = test.first > 0 ? test.first - 1 : 0;
   if (last < 0) last = steps - 1 - horizons;
   if (last < first || last + horizons >= steps)
@@ -157,18 +164,18 @@ std::vector<std::string> years_as_counts(const SplitSettings& spec, Index steps,
 Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_to_step) {
   const Index train = part_size("split.train", spec.train, 0, steps, date_to_step);
   if (train < 2)
-    user_error("split.train = \"{}\" is {} of {} steps, but training needs at least 2. Raise it", spec.train,
-               train, steps);
+    user_error("split.train = \"{}\" is {} of {} steps, but training needs at least 2. Raise split.train",
+               spec.train, train, steps);
   const auto check = [&](std::optional<Index> validation, std::optional<Index> test) {
     const auto size = [](const std::optional<Index>& part) {
       return part ? fmt::format(" + {}", *part) : std::string();
     };
     if (train + validation.value_or(0) + test.value_or(0) > steps)
       user_error(
-          "split.train = \"{}\", split.validation = \"{}\", split.test = \"{}\" ask for {}{}{} steps{}; the "
-          "series has {}{}",
+          "split.train = \"{}\", split.validation = \"{}\", split.test = \"{}\" ask for {}{}{} steps{}, but "
+          "the series has {}{}. Lower one of these keys",
           spec.train, spec.validation, spec.test, train, size(validation), size(test),
-          test ? "" : " without what follows", steps,
+          test ? "" : " without the later parts", steps,
           years_as_counts(spec, steps, date_to_step).empty() ? "" : "; a year is written as 2001-01");
   };
   check({}, {});

@@ -15,7 +15,9 @@ namespace {
 std::unique_ptr<SyntheticField> make_field(const SyntheticSeries& series) {
   if (series.kind == "heat") {
     if (series.teleconnection > 0)
-      user_error("--teleconnection works only with --kind pacific. Leave it out");
+      user_error(
+          "--teleconnection works only with --kind pacific. Leave --teleconnection out, or give --kind "
+          "pacific");
     HeatSpec spec;
     spec.n_lat = series.lat;
     spec.n_lon = series.lon;

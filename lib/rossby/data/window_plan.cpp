@@ -29,8 +29,10 @@ WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows,
   const Index groups = options_.groups;
   require(options_.batch >= 1 && groups >= 1, "a batch has windows, a grid has groups");
   if (options_.micro_batches < 1 || options_.micro_batches > options_.batch)
-    user_error("window.micro_batches = {} is more than the windows of a batch, window.batch = {}. Lower it",
-               options_.micro_batches, options_.batch);
+    user_error(
+        "window.micro_batches = {} is more than the windows of a batch, window.batch = {}. Lower "
+        "window.micro_batches",
+        options_.micro_batches, options_.batch);
   if (options_.sampling == WindowSampling::local) options_.lanes = groups;
   if (options_.sampling == WindowSampling::global) options_.lanes = 1;
   if (options_.sampling == WindowSampling::blocked && options_.lanes % groups != 0)
@@ -40,8 +42,8 @@ WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows,
                options_.sampling == WindowSampling::local ? "time groups" : "lanes (window.lanes)");
   if (static_cast<Index>(windows_.size()) < options_.lanes)
     user_error(
-        "{} = {} is too large: each of them needs a training window, and there {} only {}. Set "
-        "window.sampling = \"global\", or lower this, window.inputs, window.outputs or window.stride",
+        "{} = {} is too large: each lane needs a training window, but there {} only {}. Set window.sampling "
+        "= \"global\", or lower this key, window.inputs, window.outputs or window.stride",
         options_.sampling == WindowSampling::local ? "parallel.time_groups" : "window.lanes", options_.lanes,
         windows_.size() == 1 ? "is" : "are", windows_.size());
   lanes_a_group_ = options_.sampling == WindowSampling::global ? 1 : options_.lanes / groups;

@@ -42,7 +42,7 @@ std::vector<Index> training_windows(const Split& split, const WindowShape& shape
   if (windows.empty())
     user_error(
         "window.inputs = {}, window.outputs = {}: no window of {} steps fits in the training part. Its "
-        "longest stretch without a gap has {} steps. Lower them{}",
+        "longest stretch without a gap has {} steps. Lower window.inputs or window.outputs{}",
         shape.inputs, shape.outputs, shape.length(), longest,
         breaks.empty()
             ? ""
@@ -99,13 +99,13 @@ TimeFeatures TimeFeatures::of(const TimeAxis& axis, const TimeFeatureChoice& cho
                       (choice.day_of_year ? 2 : 0) + (holidays ? 1 : 0);
   if (features.channels == 0) return features;
   if (!axis.dated())
-    user_error(
-        "{}: the time axis counts steps and has no dates; {}",
-        choice.time_of_day   ? "window.time_of_day"
-        : choice.day_of_week ? "window.day_of_week"
-        : choice.day_of_year ? "window.day_of_year"
-                             : "window.holidays",
-        choice.time_of_day || choice.day_of_week || choice.day_of_year ? "set it to false" : "leave it out");
+    user_error("{}: the time axis counts steps and has no dates; {}",
+               choice.time_of_day   ? "window.time_of_day"
+               : choice.day_of_week ? "window.day_of_week"
+               : choice.day_of_year ? "window.day_of_year"
+                                    : "window.holidays",
+               choice.time_of_day || choice.day_of_week || choice.day_of_year ? "set this key to false"
+                                                                              : "leave this key out");
   const std::vector<float> holiday =
       holidays ? holiday_steps(axis, choice.holidays, wants_holidays) : std::vector<float>();
   for (Index t = 0; t < axis.size(); ++t) {

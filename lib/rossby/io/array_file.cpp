@@ -17,7 +17,10 @@ Index NetcdfVariable::size() const {
   Index total = 1;
   for (const auto& dimension : dimensions) {
     if (dimension.length != 0 && total > std::numeric_limits<Index>::max() / dimension.length)
-      user_error("variable {} claims an impossible number of values. Is the file damaged?", name);
+      user_error(
+          "variable {} claims an impossible number of values. The file may be damaged: copy or download the "
+          "file again",
+          name);
     total *= dimension.length;
   }
   return total;
@@ -70,8 +73,10 @@ std::vector<double> ArrayFile::read_all(const NetcdfVariable& variable) const {
   }
   for (const char* name : {"scale_factor", "add_offset"})
     if (has(variable, name) && !number(variable, name))
-      user_error("{}: variable {}: attribute {} = \"{}\" is not a number. Make it a number, or remove it",
-                 path_, variable.name, name, text(variable, name).value_or(""));
+      user_error(
+          "{}: variable {}: attribute {} = \"{}\" is not a number. Write a number into this attribute, or "
+          "remove the attribute",
+          path_, variable.name, name, text(variable, name).value_or(""));
   const auto scale = number(variable, "scale_factor"), offset = number(variable, "add_offset");
   if (scale || offset)
     for (double& value : values) value = value * scale.value_or(1) + offset.value_or(0);

@@ -29,7 +29,7 @@ Milliseconds moment(const ParsedDate& date, Calendar calendar) {
 /// `back`: milliseconds by which a stamp precedes the one before it.
 std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>& values, std::size_t t,
                                    double unit) {
-  if (back > 0 && back < 3'600'000) return ". Is it local time at the end of summer time? Use UTC";
+  if (back > 0 && back < 3'600'000) return ". If the times are local (end of summer time), write UTC";
   if (back == 0 && values[t] > values[t - 1])
     return ". Times are stored to the millisecond. Give the time axis a coarser step, or count steps (units "
            "\"1\")";
@@ -45,9 +45,8 @@ std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>&
         ". float32 has a precision of {:.4g} s there. Store the time as double, or count from a later date",
         1e-3 * spacing);
   if (values[t] == values[t - 1])
-    return ". If steps are there twice, drop them: ds.drop_duplicates(\"time\") of xarray. If it is local "
-           "time at "
-           "the end of summer time, use UTC";
+    return ". If steps are there twice, drop them: ds.drop_duplicates(\"time\") of xarray. If the times are "
+           "local (end of summer time), write UTC";
   return ". Sort the steps: ds.sortby(\"time\") of xarray";
 }
 
@@ -72,8 +71,8 @@ Calendar TimeAxis::calendar_named(const std::string& name, const std::string& or
   for (const auto& [known, calendar] : names)
     if (known == text) return calendar;
   user_error(
-      "{}: calendar \"{}\" is unknown. Known calendars are standard, proleptic_gregorian, julian, noleap, "
-      "all_leap and 360_day",
+      "{}: calendar \"{}\" is unknown. Set the attribute calendar of the time variable to standard, "
+      "proleptic_gregorian, julian, noleap, all_leap or 360_day",
       origin, name);
 }
 
@@ -122,7 +121,8 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
   const double limit = axis.dated_ ? static_cast<double>(latest_stamp) / axis.unit_ : 9e15;
   for (std::size_t t = 0; t < values.size(); ++t) {
     if (!(std::abs(values[t]) < limit))
-      user_error("{}: step {} has no usable time ({})", origin, t, values[t]);
+      user_error("{}: step {} has no usable time ({}). Write a valid time for this step, or remove the step",
+                 origin, t, values[t]);
     const Milliseconds stamp = axis.dated_ ? axis.reference_ + std::llround(values[t] * axis.unit_) : 0;
     const bool ascends = t == 0 || (axis.dated_ ? stamp > axis.stamps_.back() : values[t] > values[t - 1]);
     if (!ascends) {
@@ -263,9 +263,11 @@ std::optional<Index> TimeAxis::find(std::string_view date) const {
 
 Index TimeAxis::step_of(std::string_view date) const {
   if (const auto step = find(date)) return *step;
-  if (size() == 0) user_error("{}: {} is not on an empty time axis", origin_, date);
+  if (size() == 0)
+    user_error("{}: {} is not on the time axis, which has no steps. Choose a file or steps with data",
+               origin_, date);
   const bool readable = dated_ ? Period::parse(date, days_).has_value() : plain_number(date).has_value();
-  user_error("{}: {} {}; the time axis runs from {} to {}", origin_, date,
+  user_error("{}: {} {}. Give a time on the time axis, which runs from {} to {}", origin_, date,
              readable ? "is not on the time axis" : (dated_ ? "is not a date" : "is not a step number"),
              text(0), text(size() - 1));
 }
@@ -308,8 +310,8 @@ TimeAxis TimeAxis::slice(Index first, Index count) const {
 TimeAxis TimeAxis::filled(std::vector<Index>& source) const {
   if (!regular_)
     user_error(
-        "{}: the time axis is not regular, so that its gaps cannot be filled. Set data.fill_steps = false, "
-        "or make the time axis regular",
+        "{}: the time axis is not regular, so the gaps of the time axis cannot be filled. Set "
+        "data.fill_steps = false, or write the data with a constant time step",
         origin_);
   Index missing = 0;
   for (const Gap& gap : gaps_) missing += gap.missing;
@@ -352,14 +354,19 @@ TimeAxis TimeAxis::after(Index origin, Index count) const {
   require(origin >= 0 && origin < size() && count >= 0, "the origin is on the time axis");
   const Index present = std::min(count, size() - 1 - origin);
   if (present < count && spacing_ == Spacing::none)
-    user_error("{}: the time axis has one step only, so it cannot be continued", origin_);
+    user_error(
+        "{}: the time axis has only one step, so the length of a time step is unknown. Use a file with at "
+        "least two steps",
+        origin_);
   TimeAxis longer = *this;
   for (Index k = present; k < count; ++k) {
     if (dated_) {
       longer.stamps_.push_back(next_stamp(longer.stamps_.back()));
       if (longer.stamps_.back() > 2 * latest_stamp)
-        user_error("{}: {} steps of {} after step {} are beyond the times that can be represented", origin_,
-                   count, step_text(), origin);
+        user_error(
+            "{}: {} steps of {} after step {} are beyond the times that can be represented. Forecast fewer "
+            "steps",
+            origin_, count, step_text(), origin);
       longer.values_.push_back(to_value(longer.stamps_.back()));
     } else {
       longer.values_.push_back(longer.values_.back() + count_step_);

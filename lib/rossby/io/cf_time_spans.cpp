@@ -62,12 +62,17 @@ Index TimeAxis::steps_in(std::string_view span) const {
         span);
   const bool in_months = unit->months > 0;
   if (spacing_ != (in_months ? Spacing::months : Spacing::duration))
-    user_error("\"{}\" cannot be counted in steps of this time axis (its step: {})", span, step_text());
+    user_error(
+        "\"{}\" cannot be counted in steps of this time axis, whose step is {}. Give a multiple of this "
+        "step, or a plain number of steps",
+        span, step_text());
   const double steps = number * (in_months ? static_cast<double>(unit->months) : unit->milliseconds) /
                        static_cast<double>(step_);
   if (!(steps > 0.5 && steps < 1e15) || std::abs(steps - std::round(steps)) > 1e-6)
-    user_error("\"{}\" is not a whole number of steps: this time axis has one step every {}", span,
-               step_text());
+    user_error(
+        "\"{}\" is not a whole number of steps: this time axis has one step every {}. Give a multiple of "
+        "this step",
+        span, step_text());
   return static_cast<Index>(std::llround(steps));
 }
 

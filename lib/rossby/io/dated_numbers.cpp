@@ -328,7 +328,8 @@ std::string doubt_of_years(const std::vector<double>& values, const std::string&
         "\"{}\", or write dates with xarray: ds[\"time\"] = pd.to_datetime(…)",
         origin, units, values.front(), values.back(), name_of(form), name_of(form));
   return fmt::format(
-      "warning: its stamps run from {} to {}. Are the units \"{}\" right for the numbers {} to {}?",
+      "warning: the stamps run from {} to {}. If these dates are wrong, correct the units \"{}\" of the "
+      "numbers {} to {}",
       axis.text(0), axis.text(axis.size() - 1), units, values.front(), values.back());
 }
 

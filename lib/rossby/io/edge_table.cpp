@@ -37,12 +37,13 @@ constexpr auto lengths = {"distance", "distances", "dist", "cost", "length", "km
 void check_ends(std::span<const std::string_view> names, const std::string& path, Index line) {
   const std::string_view first = names[0], second = names[1];
   if (names.size() == 3 && (is_one_of(first, lengths) || is_one_of(first, {"weight", "weights", "value"})))
-    user_error("{}:{}: the columns are {}, but source,destination,{} is expected. Move the first to the end",
-               path, line, fmt::join(names, ","), first);
+    user_error(
+        "{}:{}: the columns are {}, but source,destination,{} is expected. Move the first column to the end",
+        path, line, fmt::join(names, ","), first);
   if (is_one_of(first, {"to", "target", "destination", "dest", "dst", "end"}) &&
       is_one_of(second, {"from", "source", "src", "origin", "start"}))
-    user_error("{}:{}: the columns are {},{}, but source,destination is expected. Swap them", path, line,
-               first, second);
+    user_error("{}:{}: the columns are {},{}, but source,destination is expected. Swap the two columns", path,
+               line, first, second);
 }
 
 }  // namespace
@@ -61,13 +62,14 @@ NodeNames NodeNames::read(const std::string& path, const std::string& variable, 
     std::vector<std::string> there;
     for (const NetcdfVariable& other : file.variables()) there.push_back(other.name);
     const auto nearest = nearest_name(variable, there);
-    user_error("{}: there is no variable {} for --ids{}", path, variable,
+    user_error("{}: there is no variable {} for --ids{}. Name a variable of this file", path, variable,
                nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
   }
   const bool list = v->dimensions.size() == 1 || (v->dimensions.size() == 2 && v->type == NetcdfType::text);
   if (!list || v->dimensions[0].length != nodes)
     user_error(
-        "{}: variable {} (--ids) does not have one name for each of the {} nodes. Name another variable",
+        "{}: variable {} (--ids) does not have one name for each of the {} nodes. Name another variable "
+        "with --ids",
         path, variable, nodes);
   NodeNames names(nodes);
   names.source_ = fmt::format("{} of {}", variable, path);
@@ -139,12 +141,14 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
         user_error("{}:{}: \"{}\" is {}. {}To leave such lines out, give --skip-unknown", path, line,
                    fields[edge.source < 0 ? 0 : 1], names.what(),
                    accents_apart(fields[edge.source < 0 ? 0 : 1])
-                       ? "It has accents as characters of their own; uconv -x nfc FILE > NEW composes them. "
+                       ? "The name has separate accent characters; uconv -x nfc FILE > NEW composes them. "
                        : "");
       ++table.skipped;
       return;
     }
-    if (std::isnan(edge.weight)) user_error("{}:{}: \"{}\" is not a finite number", path, line, fields[2]);
+    if (std::isnan(edge.weight))
+      user_error("{}:{}: \"{}\" is not a finite number. Write a finite distance or weight", path, line,
+                 fields[2]);
     table.edges.push_back(edge);
     table.lines.push_back(line);
   });
@@ -160,19 +164,22 @@ std::vector<FileEdge> parse_edge_matrix(std::string_view text, const std::string
   Index row = 0;
   for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     if (static_cast<Index>(fields.size()) != nodes || row == nodes)
-      user_error("{}:{}: {} columns in row {}. The matrix needs {} rows and columns, one for each node", path,
-                 line, fields.size(), row, nodes);
+      user_error(
+          "{}:{}: there are {} columns in row {}. Write a matrix of {} rows and columns, one for each node",
+          path, line, fields.size(), row, nodes);
     for (Index column = 0; column < nodes; ++column) {
       const auto value = number(fields[static_cast<std::size_t>(column)]);
       if (!value)
-        user_error("{}:{}: \"{}\" in column {} is not a finite number", path, line,
-                   fields[static_cast<std::size_t>(column)], column);
+        user_error(
+            "{}:{}: \"{}\" in column {} is not a finite number. Write a finite number, or 0 for no edge",
+            path, line, fields[static_cast<std::size_t>(column)], column);
       if (*value != 0) edges.push_back({row, column, *value});
     }
     ++row;
   });
   if (row != nodes)
-    user_error("{}: {} rows. The matrix needs {} rows and columns, one for each node", path, row, nodes);
+    user_error("{}: there are {} rows. Write a matrix of {} rows and columns, one for each node", path, row,
+               nodes);
   return edges;
 }
 

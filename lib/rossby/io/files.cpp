@@ -55,21 +55,27 @@ bool is_utf16(std::string_view text) {
 
 std::string read_text(const std::string& path, std::size_t most) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+  if (file.get() < 0)
+    user_error("{}: cannot read this file: {}. Check the path and the permissions", path,
+               std::strerror(errno));
   std::string text;
   char part[1 << 16];
   while (true) {
     const ssize_t count = ::read(file.get(), part, sizeof part);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+    if (count < 0)
+      user_error("{}: cannot read this file: {}. Check the path and the permissions", path,
+                 std::strerror(errno));
     if (count == 0 && is_utf16(text))
       user_error(
-          "{}: this text is UTF-16, and UTF-8 is read. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+          "{}: the text is UTF-16, but has to be UTF-8. Convert the file: iconv -f UTF-16 -t UTF-8 FILE > "
+          "NEW",
           path);
     if (count == 0) return text;
     text.append(part, static_cast<std::size_t>(count));
     if (text.size() > most)
-      user_error("{}: the file is longer than {} bytes, the limit for such files", path, most);
+      user_error("{}: the file is longer than {} bytes, the limit for such files. Shorten the file", path,
+                 most);
   }
 }
 
@@ -83,7 +89,7 @@ namespace {
 void refuse_no_file(const std::string& path) {
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
-    user_error("{}: cannot write this file: it is {}", path,
+    user_error("{}: cannot write this file: it is {}. Name another file", path,
                S_ISDIR(there.st_mode) ? "a directory" : "not a regular file, and would be replaced by one");
 }
 
@@ -101,7 +107,8 @@ void commit_file(const std::string& temporary, const std::string& path) {
   refuse_no_file(path);
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 || ::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
-    user_error("{}: cannot write this file: {}", path, std::strerror(errno));
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", path,
+               std::strerror(errno));
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const Descriptor directory(
       ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -112,11 +119,14 @@ void commit_file(const std::string& temporary, const std::string& path) {
 void atomic_write(const std::string& path, std::string_view text) {
   const std::string temporary = temporary_name(path);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) user_error("{}: cannot write this file: {}", path, std::strerror(errno));
+  if (file.get() < 0)
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", path,
+               std::strerror(errno));
   if (!write_all(file.get(), text) || !file.close()) {
     const int cause = errno;
     ::unlink(temporary.c_str());
-    user_error("{}: cannot write this file: {}", path, std::strerror(cause));
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", path,
+               std::strerror(cause));
   }
   try {
     commit_file(temporary, path);

@@ -88,8 +88,8 @@ class LeadSteps {
     const auto seconds = unit_conversion(time, "s");
     if (axis.spacing() != TimeAxis::Spacing::duration || months || years || !seconds)
       user_error(
-          "{} has units \"{}\", in which a step of the data ({}) has no fixed length. Leave the units out, "
-          "and count steps: 1 is the first step after init_time",
+          "{} has units \"{}\", in which a step of the data ({}) has no fixed length. Remove the attribute "
+          "units, and write lead times in steps: 1 is the first step after init_time",
           origin, units, axis.step_text());
     steps_ = 1000 * seconds->factor / static_cast<double>(axis.step_milliseconds());
   }
@@ -152,18 +152,19 @@ void ForecastFile::add_variable(const SeriesInfo& series, const SeriesVariable& 
   if (v == nullptr) {
     std::vector<std::string> there;
     for (const NetcdfVariable& other : file_->variables()) there.push_back(other.name);
-    user_error("{}: no variable {}, which {} has; its variables are {}", path_, wanted.name, series.path,
-               fmt::join(there, ", "));
+    user_error("{}: there is no variable {}, which {} has. Add or rename a variable; the file has {}", path_,
+               wanted.name, series.path, fmt::join(there, ", "));
   }
   if (v->type == NetcdfType::text || !fits(*file_, *v, series, wanted.features))
-    user_error("{}: variable {} has dimensions {}, but forecasts need {} in this order. Transpose it", path_,
-               v->name, shape_text(v->dimensions), wanted_text(series, wanted.features));
+    user_error(
+        "{}: variable {} has dimensions {}, but forecasts need {} in this order. Transpose the variable",
+        path_, v->name, shape_text(v->dimensions), wanted_text(series, wanted.features));
   if (!columns_.empty() && (columns_.front().variable->dimensions[0].name != v->dimensions[0].name ||
                             columns_.front().variable->dimensions[1].name != v->dimensions[1].name ||
                             columns_.front().variable->dimensions[2].name != v->dimensions[2].name))
     user_error(
-        "{}: variables {} and {} have different dimensions. Write all with the same init_time, lead and "
-        "nodes",
+        "{}: variables {} and {} have different dimensions. Write all variables with the same dimensions "
+        "init_time, lead and nodes",
         path_, columns_.front().variable->name, v->name);
   file_->check_claim(*v);
   check_units(*file_, *v, series, wanted.units);
@@ -202,8 +203,10 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
   const NetcdfDimension& dimension = columns_.front().variable->dimensions[1];
   const NetcdfVariable* v = detail::coordinate(*file_, dimension);
   if (v == nullptr)
-    user_error("{}: dimension {} has no coordinate variable {}({}) with the lead times. Add it", path_,
-               dimension.name, dimension.name, dimension.name);
+    user_error(
+        "{}: dimension {} has no coordinate variable {}({}) with the lead times. Add this coordinate "
+        "variable",
+        path_, dimension.name, dimension.name, dimension.name);
   const LeadSteps steps(series.time, file_->text(*v, "units").value_or(""),
                         fmt::format("{}: variable {}", path_, v->name));
   const std::vector<double> leads = file_->read_all(*v);
@@ -217,9 +220,11 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
     lead_of_[as_size(*horizon - 1)] = static_cast<Index>(k);
   }
   if (horizons() == 0)
-    user_error("{}: {} has no forecast of the first step after init_time ({}). Its values are {:g} to {:g}",
-               path_, v->name, series.time.step_text(), leads.empty() ? 0 : leads.front(),
-               leads.empty() ? 0 : leads.back());
+    user_error(
+        "{}: {} has no forecast of the first step after init_time ({}). The lead times are {:g} to {:g}: "
+        "add forecasts of the first step",
+        path_, v->name, series.time.step_text(), leads.empty() ? 0 : leads.front(),
+        leads.empty() ? 0 : leads.back());
 }
 
 Index ForecastFile::horizons() const {
@@ -229,7 +234,8 @@ Index ForecastFile::horizons() const {
 void ForecastFile::expect_nodes(std::span<const Index> file_nodes) const {
   for (const Index node : file_nodes)
     if (place_[as_size(node)] < 0)
-      user_error("{}: no forecasts of {}, which the run has. Write them, or NaN", path_, missing_.at(node));
+      user_error("{}: there are no forecasts of {}, which the run has. Add forecasts of this node, or NaN",
+                 path_, missing_.at(node));
 }
 
 void ForecastFile::read(std::span<const Index> file_nodes, std::span<const Index> origins, Index horizons,

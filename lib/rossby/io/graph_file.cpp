@@ -18,7 +18,7 @@ Index count_edges(const ArrayFile& file) {
   const NetcdfVariable* destination = file.find("edge_dst");
   if (source == nullptr && destination == nullptr) return -1;
   if (source == nullptr || destination == nullptr)
-    user_error("{}: edges need both edge_src and edge_dst; {} is missing", file.path(),
+    user_error("{}: edges need both edge_src and edge_dst, but {} is missing. Add this variable", file.path(),
                source == nullptr ? "edge_src" : "edge_dst");
   const Index edges = source->dimensions.empty() ? 0 : source->dimensions[0].length;
   for (const char* name : {"edge_src", "edge_dst", "edge_weight"}) {
@@ -29,7 +29,8 @@ Index count_edges(const ArrayFile& file) {
     file.check_written(*v);
     if (v->dimensions[0].length != edges)
       user_error(
-          "{}: edge arrays of unequal length: edge_src has {}, {} has {}. Write one value per edge in each",
+          "{}: the edge arrays have unequal lengths: edge_src has {}, {} has {}. Write one value per edge "
+          "in each array",
           file.path(), edges, name, v->dimensions[0].length);
   }
   return edges;
@@ -135,8 +136,10 @@ std::vector<FileEdge> GraphFile::distances() const {
   if (v == nullptr)
     user_error("{} has no variable edge_distance. Give a table of distances with --table", file_->path());
   if (v->dimensions.size() != 1 || v->type == NetcdfType::text || v->dimensions[0].length != size_)
-    user_error("{}: variable edge_distance is not a list of {} numbers, one for each edge", file_->path(),
-               size_);
+    user_error(
+        "{}: variable edge_distance is not a list of {} numbers, one for each edge. Give a table of "
+        "distances with --table",
+        file_->path(), size_);
   return detail::read_edges(*file_, "edge_distance", 0, size_);
 }
 
@@ -229,8 +232,10 @@ void write_graph(const std::string& path, const GraphLayout& layout) {
   require(layout.node_ids.empty() || static_cast<Index>(layout.node_ids.size()) == layout.nodes,
           "all nodes have ids, or none");
   if (layout.edges.empty() || layout.nodes == 0)
-    user_error("{}: a graph of {} nodes and {} edges cannot be written. It needs at least one of each", path,
-               layout.nodes, layout.edges.size());
+    user_error(
+        "{}: a graph of {} nodes and {} edges cannot be written, because at least one of each is needed. "
+        "Lower --threshold, or check the input files",
+        path, layout.nodes, layout.edges.size());
   const std::string temporary = temporary_name(path);
   try {
     NetcdfFile file = NetcdfFile::create(temporary, path);

@@ -28,7 +28,7 @@ void check_coordinates(const GraphFile& graph, const std::string& path, const Se
     if (std::isnan(lat[i]) || std::isnan(series.node_lat[i]) || std::isnan(east)) continue;
     user_error(
         "{}: node {} lies at {:.6g}, {:.6g}, but at {:.6g}, {:.6g} in {}. The graph has other nodes, or "
-        "another order of nodes. Make it from this series (relation.file)",
+        "another order of nodes. Make the graph from this series with 'rossby data graph' (relation.file)",
         path, i, lat[i], lon[i], series.node_lat[i], series.node_lon[i], series.path);
   }
 }
@@ -65,7 +65,7 @@ std::vector<Index> match_nodes(const GraphFile& graph, const std::string& path, 
     if (place == places.end())
       user_error(
           "{}: node {} is \"{}\", which is not a node of {} (variable {}). The graph has other nodes. Make "
-          "it from this series (relation.file)",
+          "the graph from this series with 'rossby data graph' (relation.file)",
           path, match.size(), id, series.path, graph.ids_of().empty() ? series.label_name : graph.ids_of());
     same = same && place->second == static_cast<Index>(match.size());
     match.push_back(place->second);

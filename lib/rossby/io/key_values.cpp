@@ -110,7 +110,8 @@ struct Place {
                value.text.empty() ? "" : " (" + value.text + ")");
   }
   void check_range(double value, const std::string& shown) const {
-    if (!std::isfinite(value)) user_error("{}: {} = {} is not a finite number", where, key.name, shown);
+    if (!std::isfinite(value))
+      user_error("{}: {} = {} is not a finite number. Give a finite number", where, key.name, shown);
     const bool low = value < key.low;
     const bool told = low ? key.low > -1e300 : key.high < 1e300;
     if (low || value > key.high)
@@ -234,7 +235,9 @@ struct KeyValuesBuilder {
           where.begin(), where.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
       // Settings are written as TOML into the run directory, which allows only UTF-8.
       if (!detail::is_utf8(setting))
-        user_error("{}: not valid UTF-8. Give text in UTF-8; rename a file whose name is not", where);
+        user_error(
+            "{}: the text is not valid UTF-8. Give text in UTF-8; rename a file whose name is not UTF-8",
+            where);
       const auto equals = setting.find('=');
       if (equals == std::string::npos) user_error("{}: the value is missing. Write --set key=value", where);
       const KeySpec& key =

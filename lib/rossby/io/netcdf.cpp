@@ -103,10 +103,11 @@ std::string_view foreign_kind(const std::string& path) {
         {"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it (unzstd)"},
         {"version https://git-lfs", "a pointer of Git LFS: get the file with git lfs pull"}})
     if (begin.starts_with(start)) return name;
-  if (begin.empty()) return "empty: was its download or copy interrupted?";
+  if (begin.empty()) return "empty: download or copy the file again";
   if (begin.find_first_not_of('\0') == std::string_view::npos)
-    return "zeros at its beginning: was its download or copy interrupted?";
-  if (begin.front() == '<') return "a page of the web (HTML): was a login or an error page downloaded?";
+    return "zeros at its beginning: download or copy the file again";
+  if (begin.front() == '<')
+    return "a web page (HTML), perhaps a login or an error page: download the file again";
   const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 32 || c == '\n' || c == '\r' || c == '\t';
   });
@@ -140,10 +141,12 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
   std::error_code code;
   // The library treats some names as network addresses, so it gets only names of existing files.
   const auto status = std::filesystem::status(path, code);
-  if (!std::filesystem::exists(status)) user_error("{}: no such file", path);
-  if (!std::filesystem::is_regular_file(status)) user_error("{}: not a file", path);
+  if (!std::filesystem::exists(status)) user_error("{}: no such file. Check the path", path);
+  if (!std::filesystem::is_regular_file(status))
+    user_error("{}: this is not a regular file. Name a NetCDF file", path);
   if (::access(path.c_str(), R_OK) != 0)
-    user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+    user_error("{}: cannot read this file: {}. Check the path and the permissions", path,
+               std::strerror(errno));
   check_classic_size(path);
   refuse_locked(path);
   use_own_locks();
@@ -155,12 +158,16 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
                      ? ". Convert it with xarray, as docs/howto/own_data.md shows"
                      : "");
     if (const std::string cause = why_hdf5_refuses(path); !cause.empty()) user_error("{}: {}", path, cause);
-    user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
+    user_error(
+        "{}: this is not a readable NetCDF file ({}). The file may be truncated or damaged: copy or "
+        "download it again",
+        path, nc_strerror(result));
   }
   NetcdfFile file(path, id);
   struct stat known {};
   if (::stat(path.c_str(), &known) != 0)
-    user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+    user_error("{}: cannot read this file: {}. Check the path and the permissions", path,
+               std::strerror(errno));
   file.bytes_ = static_cast<std::uint64_t>(known.st_size);
   file.changed_ = last_change(known);
   file.device_ = known.st_dev;
@@ -177,14 +184,15 @@ void NetcdfFile::resume() {
   if (id_ >= 0) return;
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0)
-    user_error("{}: cannot read this file again: {}. Put it back, or check its permissions, then start again",
+    user_error("{}: cannot read this file again: {}. Restore the file or its permissions, then start again",
                path_, std::strerror(errno));
   if (static_cast<std::uint64_t>(now.st_size) != bytes_ || last_change(now) != changed_ ||
       now.st_dev != device_ || now.st_ino != inode_)
-    user_error("{}: the file changed while it was read. Start again when it is complete", path_);
+    user_error("{}: the file changed while it was read. Start again when the file is complete", path_);
   if (const int result = nc_open(path_.c_str(), NC_NOWRITE, &id_); result != NC_NOERR) {
     id_ = -1;
-    user_error("{}: cannot open this file again: {}", path_, nc_strerror(result));
+    user_error("{}: cannot open this file again: {}. Check the file, then start again", path_,
+               nc_strerror(result));
   }
 }
 
@@ -192,7 +200,9 @@ NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown)
   const std::string& name = shown.empty() ? path : shown;
   // The system's reason is clearer than the library's, so first create the file without the library.
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) user_error("{}: cannot write this file: {}", name, std::strerror(errno));
+  if (descriptor < 0)
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", name,
+               std::strerror(errno));
   struct stat status {};
   const int known = ::fstat(descriptor, &status);
   ::close(descriptor);
@@ -203,7 +213,7 @@ NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown)
   if (const int result = nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &id); result != NC_NOERR) {
     const int cause = errno;
     ::unlink(path.c_str());
-    user_error("{}: cannot write this file: {}", name,
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", name,
                cause != 0 ? std::strerror(cause) : nc_strerror(result));
   }
   NetcdfFile file(name, id);
@@ -217,7 +227,8 @@ NetcdfFile NetcdfFile::change(const std::string& path, const std::string& shown)
   use_own_locks();
   int id = -1;
   if (const int result = nc_open(path.c_str(), NC_WRITE, &id); result != NC_NOERR)
-    user_error("{}: cannot write this file: {}", shown, nc_strerror(result));
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder",
+               shown, nc_strerror(result));
   return NetcdfFile(shown, id);
 }
 
@@ -263,7 +274,8 @@ void NetcdfFile::check(int status, std::string_view variable) const {
   if (status == NC_NOERR) return;
   const int cause = errno;
   if (writing_) cannot_write(status, cause);
-  user_error("{}: cannot read {}: {}; is the file damaged?", path_, variable, nc_strerror(status));
+  user_error("{}: cannot read {}: {}. The file may be damaged: copy or download it again", path_, variable,
+             nc_strerror(status));
 }
 
 void NetcdfFile::check_read(int status, const NetcdfVariable& variable, Index damaged) const {
@@ -294,7 +306,7 @@ void NetcdfFile::cannot_write(int status, int cause) const {
     reason = std::strerror(cause);
   else if (!code && space.available < (std::uintmax_t{1} << 20))
     reason = std::strerror(ENOSPC);
-  user_error("{}: cannot write this file: {}. Check the free space and the permissions of its folder", path_,
+  user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", path_,
              reason);
 }
 
@@ -320,7 +332,8 @@ void NetcdfFile::read_header() {
             path_, d, variable.name);
       check(nc_inq_dim(id_, ids[d], name, &length), variable.name);
       if (length > static_cast<std::size_t>(std::numeric_limits<Index>::max()))
-        user_error("{}: dimension {} is too long", path_, name);
+        user_error("{}: dimension {} is too long. The file may be damaged: copy or download it again", path_,
+                   name);
       variable.dimensions.push_back({utf8_text(name), static_cast<Index>(length)});
     }
     variables_.push_back(std::move(variable));
@@ -333,7 +346,7 @@ void NetcdfFile::read_as(const NetcdfVariable& variable, std::span<const Index> 
   require(start.size() == variable.dimensions.size() && count.size() == start.size(),
           "a hyperslab has all dimensions");
   if (variable.type == NetcdfType::text)
-    user_error("{}: variable {} is text, not numbers", path_, variable.name);
+    user_error("{}: variable {} is text, not numbers. Choose a numeric variable", path_, variable.name);
   for (const Index c : count)
     if (c == 0) return;
   const auto first = sizes(start), length = sizes(count);

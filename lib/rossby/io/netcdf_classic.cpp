@@ -133,10 +133,16 @@ void check_classic_size(const std::string& path) {
     const long double before = e.record ? record_bytes * static_cast<long double>(records - 1) : 0;
     end = std::max(end, static_cast<long double>(e.begin) + before + static_cast<long double>(e.bytes));
   }
-  if (!header.good()) user_error("{}: truncated or damaged: the NetCDF header is incomplete", path);
+  if (!header.good())
+    user_error(
+        "{}: the file is truncated or damaged: the NetCDF header is incomplete. Copy or download the file "
+        "again",
+        path);
   if (end > static_cast<long double>(file_bytes))
-    user_error("{}: truncated or damaged: the header describes {:.0f} bytes, but the file has {}", path,
-               static_cast<double>(end), file_bytes);
+    user_error(
+        "{}: the file is truncated or damaged: the header describes {:.0f} bytes, but the file has {}. Copy "
+        "or download the file again",
+        path, static_cast<double>(end), file_bytes);
 }
 
 }  // namespace rossby

@@ -19,7 +19,8 @@ void NetcdfFile::check_claim(const NetcdfVariable& variable, double bytes_each, 
   const auto claimed = static_cast<double>(variable.size());
   if (claimed > always && claimed * bytes_each > ratio * static_cast<double>(bytes_))
     user_error(
-        "{}: variable {} claims {:.3g} values, more than a file of {} bytes can contain. Is it damaged?",
+        "{}: variable {} claims {:.3g} values, more than a file of {} bytes can contain. The file may be "
+        "damaged: copy or download it again",
         path_, variable.name, claimed, bytes_);
 }
 

@@ -50,8 +50,8 @@ void use_own_locks() {
 void refuse_locked(const std::string& path) {
   if (said() == Locking::off || try_lock(path) != EWOULDBLOCK) return;
   user_error(
-      "{}: another process has it open for writing and locked. Wait until it is closed, or set {}=FALSE to "
-      "read it all the same",
+      "{}: another process has locked this file for writing. Wait until the process closes the file, or set "
+      "{}=FALSE to read the locked file",
       path, variable);
 }
 
@@ -63,9 +63,8 @@ std::string why_hdf5_refuses(const std::string& path) {
   const int version = head[8];
   const auto flags = static_cast<unsigned char>(head[version >= 2 ? 11 : 20]);
   if (version >= 2 && (flags & 5U) != 0)  // open for writing, including by a writer that allows readers
-    return "marked as open for writing: a process still writes it, or ended without closing it; if none "
-           "does, "
-           "h5clear -s FILE takes the mark away";
+    return "the file is marked as open for writing. Wait until the writing process ends; if no process "
+           "writes the file, run h5clear -s FILE";
   if (const int cause = try_lock(path); cause != 0 && said() == Locking::on)
     return std::string("cannot be locked (") + std::strerror(cause) + "): set " + variable + "=FALSE";
   return "";

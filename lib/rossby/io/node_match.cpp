@@ -33,8 +33,10 @@ void check_axes(const ArrayFile& file, const SeriesInfo& series,
     const std::vector<double> other = detail::read_degrees(file, *v, remarks);
     for (std::size_t k = 0; k < std::min(axis.size(), other.size()); ++k)
       if (std::abs(rows ? other[k] - axis[k] : std::remainder(other[k] - axis[k], 360.0)) > 1e-3)
-        user_error("{}: {} is {:.6g}, but in {} it is {:.6g}: the grids differ ({})", file.path(), v->name,
-                   other[k], series.path, axis[k], key);
+        user_error(
+            "{}: {} is {:.6g}, but in {} it is {:.6g}: the grids differ ({}). Interpolate the file to the "
+            "grid of the data",
+            file.path(), v->name, other[k], series.path, axis[k], key);
   }
 }
 
@@ -49,8 +51,10 @@ std::vector<Index> places_of_nodes(const ArrayFile& file, const SeriesInfo& seri
   std::vector<Index> matched(static_cast<std::size_t>(series.file_nodes), -1);
   if (theirs.empty() || ids.empty()) {
     if (dimension.length != series.file_nodes)
-      user_error("{}: variable {} has {} nodes, but {} has {}, and no ids to match them ({})", file.path(),
-                 name, dimension.length, series.path, series.file_nodes, key);
+      user_error(
+          "{}: variable {} has {} nodes, but {} has {}, and no ids to match them ({}). Use the same nodes, "
+          "or add node ids to both files",
+          file.path(), name, dimension.length, series.path, series.file_nodes, key);
     std::iota(matched.begin(), matched.end(), Index{0});
     return matched;
   }

@@ -79,16 +79,17 @@ std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& nam
     std::vector<std::string> there;
     for (const NetcdfVariable& other : file.variables()) there.push_back(other.name);
     const auto nearest = nearest_name(name, there);
-    user_error("{}: no variable {} ({}){}", file.path(), name, key,
+    user_error("{}: there is no variable {} ({}){}. Name a variable of this file", file.path(), name, key,
                nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
   }
   if (v->type == NetcdfType::text)
-    user_error("{}: variable {} is text, not numbers ({})", file.path(), name, key);
+    user_error("{}: variable {} is text, not numbers ({}). Name a numeric variable", file.path(), name, key);
   const std::vector<NetcdfDimension> dimensions = long_dimensions(*v);
   const bool sensors_of_another = !own_file && !planar(series) && dimensions.size() == 1;
   if (!sensors_of_another && !of_nodes(series, dimensions, own_file))
-    user_error("{}: variable {} has dimensions {}, but needs those of the nodes, {} ({})", file.path(), name,
-               shape_text(v->dimensions), wanted_text(series), key);
+    user_error(
+        "{}: variable {} has dimensions {}, but needs those of the nodes, {} ({}). Name another variable",
+        file.path(), name, shape_text(v->dimensions), wanted_text(series), key);
   if (planar(series) && !own_file) check_axes(file, series, dimensions, other_file_key);
   const std::vector<double> values = detail::read_numbers(file, *v);
   return sensors_of_another ? by_ids(file, series, dimensions[0], values, name) : values;
@@ -106,7 +107,8 @@ std::vector<double> read_node_values(const SeriesInfo& series, const std::string
   if (name == "latitude" || name == "longitude") {
     const std::vector<double>& degrees = name == "latitude" ? series.node_lat : series.node_lon;
     if (degrees.empty())
-      user_error("{}: the nodes have no coordinates for {}. Leave it out of data.static", series.path, name);
+      user_error("{}: the nodes have no coordinates for {}. Remove this name from data.static", series.path,
+                 name);
     return degrees;
   }
   if (!is_table(path)) return from_netcdf(series, name, path);
@@ -138,32 +140,43 @@ std::vector<double> parse_node_table(std::string_view text, const std::string& p
       columns.assign(fields.begin(), fields.end());
       column = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
       if (column == 0 || column == columns.size())
-        user_error("{}:{}: there is no column {} after the node ids in the first column. Its columns are {}",
-                   path, line, name, fmt::join(columns, ", "));
+        user_error(
+            "{}:{}: there is no column {} after the node ids in the first column. Choose among the columns "
+            "{}",
+            path, line, name, fmt::join(columns, ", "));
       names.emplace(names_of(columns.front()));
       values.assign(static_cast<std::size_t>(names->nodes()), none);
       lines.assign(values.size(), 0);
       return;
     }
     if (fields.size() != columns.size())
-      user_error("{}:{}: the line has {} columns, but the first line names {}", path, line, fields.size(),
-                 columns.size());
+      user_error("{}:{}: the line has {} columns, but the first line names {}. Write one value per column",
+                 path, line, fields.size(), columns.size());
     const Index node = names->find(std::string(fields[0]));
     if (node < 0) return;
     const auto i = static_cast<std::size_t>(node);
     if (lines[i] != 0)
-      user_error("{}:{}: node {} was already given in line {}", path, line, fields[0], lines[i]);
+      user_error("{}:{}: node {} was already given in line {}. Remove one of the two lines", path, line,
+                 fields[0], lines[i]);
     lines[i] = line;
     if (fields[column].empty() || lower_case(std::string(fields[column])) == "nan") return;
     const auto value = detail::finite_number(fields[column]);
     if (!value)
-      user_error("{}:{}: \"{}\" in column {} is not a finite number", path, line, fields[column], name);
+      user_error(
+          "{}:{}: \"{}\" in column {} is not a finite number. Write a finite number, or nothing if the "
+          "value is missing",
+          path, line, fields[column], name);
     values[i] = *value;
   });
-  if (!names) user_error("{}: the table is empty (data.static_file)", path);
+  if (!names)
+    user_error(
+        "{}: the table is empty (data.static_file). Write a line of column names and a line for each node",
+        path);
   if (std::all_of(lines.begin(), lines.end(), [](Index line) { return line == 0; }))
-    user_error("{}: no id in the first column, {}, is a node of the series (data.static_file)", path,
-               columns.front());
+    user_error(
+        "{}: no id in the first column, {}, is a node of the series (data.static_file). Write the node ids "
+        "of the series into this column",
+        path, columns.front());
   return values;
 }
 

@@ -120,7 +120,7 @@ namespace {
 
 toml::table parse(std::string_view toml, const std::string& origin) {
   if (const int line = too_deep(toml); line > 0)
-    user_error("{}:{}: the key has more than 16 parts. Keys have two, table.name", origin, line);
+    user_error("{}:{}: the key has more than 16 parts. Write keys with two parts, table.name", origin, line);
   try {
     return toml::parse(toml);
   } catch (const toml::parse_error& error) {
@@ -147,8 +147,9 @@ std::vector<std::vector<Setting>> read_toml_tables(std::string_view toml, const 
   for (const auto& [key, node] : all) {
     const toml::array* array = node.as_array();
     if (key.str() != name || !array || !array->is_homogeneous<toml::table>())
-      user_error("{}:{}: \"{}\" is not [[{}]], the only kind of table in this file", origin,
-                 node.source().begin.line, key.str(), name);
+      user_error(
+          "{}:{}: \"{}\" is not [[{}]], the only kind of table in this file. Rename or remove this entry",
+          origin, node.source().begin.line, key.str(), name);
     for (const toml::node& table : *array) flatten(*table.as_table(), "", tables.emplace_back());
   }
   return tables;

@@ -42,14 +42,18 @@ bool lives_here(const std::string& line) {
 }
 
 [[noreturn]] void refuse_in_use(const std::string& path, const std::string& line) {
-  user_error("{}: this run directory is in use by {}. Wait for it, or train into another --run", path,
-             line.empty() ? "another process" : line);
+  user_error(
+      "{}: this run directory is in use by {}. Wait until this process ends, or give another directory with "
+      "--run",
+      path, line.empty() ? "another process" : line);
 }
 
 int take_lock(const std::string& path) {
   const std::string name = path + "/" + lock_name;
   const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) user_error("{}: cannot write into this run directory: {}", path, std::strerror(errno));
+  if (fd < 0)
+    user_error("{}: cannot write into this run directory: {}. Check the free space and the permissions", path,
+               std::strerror(errno));
   int locked = ::flock(fd, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR) locked = ::flock(fd, LOCK_EX | LOCK_NB);
   const int cause = errno;
@@ -66,7 +70,8 @@ int take_lock(const std::string& path) {
       ::pwrite(fd, mine.data(), mine.size(), 0) != static_cast<ssize_t>(mine.size())) {
     const int why = errno;
     ::close(fd);
-    user_error("{}: cannot write into this run directory: {}", path, std::strerror(why));
+    user_error("{}: cannot write into this run directory: {}. Check the free space and the permissions", path,
+               std::strerror(why));
   }
   return fd;
 }
@@ -85,16 +90,19 @@ RunDirectory RunDirectory::create(const std::string& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);
   if (!std::filesystem::is_directory(path))
-    user_error("{}: cannot make this run directory: {}", path,
+    user_error("{}: cannot make this run directory: {}. Give another directory with --run", path,
                code ? code.message() : "a file has that name");
   return {path, take_lock(path)};
 }
 
 RunDirectory RunDirectory::open(const std::string& path) {
   std::error_code code;
-  if (!std::filesystem::is_directory(path, code)) user_error("{}: no such run directory", path);
+  if (!std::filesystem::is_directory(path, code))
+    user_error("{}: no such run directory. Check the path of the run", path);
   if (!std::filesystem::exists(path + "/config.toml", code))
-    user_error("{}: not a run directory: it has no config.toml", path);
+    user_error(
+        "{}: not a run directory: it has no config.toml. Name a directory that 'rossby train' has written",
+        path);
   return {path, take_lock(path)};
 }
 
@@ -133,15 +141,18 @@ void RunDirectory::make_checkpoints() const {
   std::error_code code;
   std::filesystem::create_directory(checkpoints(), code);
   if (!std::filesystem::is_directory(checkpoints()))
-    user_error("{}: cannot make this directory: {}", checkpoints(),
-               code ? code.message() : "a file has that name");
+    user_error(
+        "{}: cannot make this directory: {}. Check the free space and the permissions of the run directory",
+        checkpoints(), code ? code.message() : "a file has that name");
 }
 
 void RunDirectory::append_metrics(std::string_view json) const {
   require(json.find('\n') == std::string_view::npos, "a line of metrics is one line");
   const std::string name = metrics_file();
   const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) user_error("{}: cannot write this file: {}", name, std::strerror(errno));
+  if (fd < 0)
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", name,
+               std::strerror(errno));
   struct stat status {};
   const off_t end = ::fstat(fd, &status) == 0 ? whole_lines(fd, status.st_size) : 0;
   const std::string line = std::string(json) + "\n";
@@ -153,7 +164,9 @@ void RunDirectory::append_metrics(std::string_view json) const {
     if (cause != 0) (void)!::ftruncate(fd, end);  // no half line
   }
   if (::close(fd) != 0 && cause == 0) cause = errno;
-  if (cause != 0) user_error("{}: cannot write this file: {}", name, std::strerror(cause));
+  if (cause != 0)
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder", name,
+               std::strerror(cause));
 }
 
 }  // namespace rossby

@@ -126,11 +126,11 @@ std::string why_nothing_fits(const ArrayFile& file) {
         "ds.expand_dims(\"node\", axis=1). If its position changes with time (a trajectory), it is no series";
   if (!left_out.empty())
     hint += fmt::format(
-        "; {} would, but {} others (bounds, coordinates, flags, weights): data.variables takes it all the "
-        "same",
+        "; {} would fit, but {} other variables (bounds, coordinates, flags, weights): name it in "
+        "data.variables to use it",
         fmt::join(left_out, ", "), left_out.size() == 1 ? "describes" : "describe");
   if (const auto groups = file.groups(); !groups.empty())
-    hint += fmt::format("; what lies in its groups ({}) is not read: copy one to a file of its own",
+    hint += fmt::format("; the groups of the file ({}) are not read: copy one group into a separate file",
                         fmt::join(groups, ", "));
   hint += split_dates_text(file);
   if (!file.unreadable().empty()) hint += "; " + file.unreadable().front();
@@ -212,10 +212,13 @@ std::vector<VariableLayout> choose(const ArrayFile& file, const std::vector<std:
     };
     if (layout->gridded != first.gridded || !same(first.time, layout->time) ||
         !same(first.row, layout->row) || !same(first.column, layout->column))
-      user_error("{}: variables {} and {} do not share their time and node dimensions", file.path(),
-                 first.variable->name, name);
+      user_error(
+          "{}: variables {} and {} do not share their time and node dimensions. Name variables with the "
+          "same dimensions in data.variables",
+          file.path(), first.variable->name, name);
     if (std::count(names.begin(), names.end(), name) > 1)
-      user_error("{}: variable {} is named twice", file.path(), name);
+      user_error("{}: variable {} is named twice. Name each variable once in data.variables", file.path(),
+                 name);
   }
   return layouts;
 }

@@ -57,7 +57,9 @@ std::vector<double> read_constant(const ArrayFile& file, const NetcdfVariable& v
   file.read(variable, end, count, last.data());
   const bool same = std::equal(first.begin(), first.end(), last.begin(),
                                [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); });
-  if (!same) user_error("{}: {} changes with time, but the grid must not move", file.path(), variable.name);
+  if (!same)
+    user_error("{}: {} changes with time, but the grid must not move. Interpolate the data to a fixed grid",
+               file.path(), variable.name);
   return first;
 }
 
@@ -76,7 +78,8 @@ Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::st
   const double limit = is_latitude(file, variable) || variable.name.starts_with("lat") ? 90 : 720;
   if (low < -limit - 0.01 || high > limit + 0.01)
     return {fmt::format("{} runs from {:.6g} to {:.6g}, which is impossible for {}: these coordinates are "
-                        "not used. Its unit may not be \"{}\"",
+                        "not used. Check "
+                        "the unit \"{}\"",
                         variable.name, low, high, limit == 90 ? "latitudes in degrees" : "degrees",
                         units.empty() ? "none" : units),
             true};
@@ -85,8 +88,8 @@ Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::st
       std::all_of(degrees.begin(), degrees.end(), [](double x) { return x == std::round(x); });
   if (!counts && low >= -std::numbers::pi && high <= 2 * std::numbers::pi + 1e-6)
     return {fmt::format(
-        "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if these are "
-        "radians, give it units = \"radian\"",
+        "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if the numbers are "
+        "radians, set units = \"radian\"",
         variable.name, low, high)};
   return {};
 }

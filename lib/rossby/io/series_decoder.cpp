@@ -60,7 +60,7 @@ void remark_on_names(const ArrayFile& file, const NetcdfVariable& variable,
                                     {"Intercept", "add_offset"}})
     if (file.has(variable, name) && !file.has(variable, right))
       remarks.push_back(
-          fmt::format("{}: attribute {} is ignored. If {} is meant, rename it (ncrename -a {},{})",
+          fmt::format("{}: attribute {} is ignored. If {} is meant, rename the attribute (ncrename -a {},{})",
                       variable.name, name, right, name, right));
 }
 
@@ -84,13 +84,13 @@ void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable
     const std::vector<double> values = file.numbers(variable, name);
     if (values.empty() && file.has(variable, name))
       user_error(
-          "{}: variable {}: {} = \"{}\" is not a number, so its values cannot be unpacked. Make it a number, "
-          "or remove it (ncatted -a {},{},…)",
+          "{}: variable {}: {} = \"{}\" is not a number, so its values cannot be unpacked. Write a number, "
+          "or remove the attribute (ncatted -a {},{},…)",
           file.path(), variable.name, name, file.text(variable, name).value_or(""), name, variable.name);
     if (const auto text = file.text(variable, name); text && values.size() > 1)  // mostly a decimal comma
       user_error(
-          "{}: variable {}: {} = \"{}\" is text with {} numbers, so its values cannot be unpacked. Make it "
-          "one number, as 0.1 (ncatted -a {},{},o,d,0.1 …)",
+          "{}: variable {}: {} = \"{}\" is text with {} numbers, so its values cannot be unpacked. Write "
+          "one number, such as 0.1 (ncatted -a {},{},o,d,0.1 …)",
           file.path(), variable.name, name, *text, values.size(), name, variable.name);
     if (values.size() > 1)
       remarks.push_back(fmt::format("{}: attribute {} has {} numbers. The first, {}, is used", variable.name,
@@ -100,12 +100,13 @@ void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable
   packed_ = factor || shift;
   if (!std::isfinite(factor.value_or(1)) || !std::isfinite(shift.value_or(0)))
     user_error(
-        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with that. Make them "
-        "finite numbers, or remove them",
+        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with that. Write "
+        "finite numbers, or remove these attributes",
         file.path(), variable.name, factor.value_or(1), shift.value_or(0));
   if (factor == 0.0)
     user_error(
-        "{}: variable {}: scale_factor = 0 makes all values equal. Make it the right number, or remove it",
+        "{}: variable {}: scale_factor = 0 makes all values equal. Write the right factor, or remove the "
+        "attribute",
         file.path(), variable.name);
   in_float_ = packed_ && file.unpacks_to_float(variable);
   scale_ = factor.value_or(1);

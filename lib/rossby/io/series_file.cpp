@@ -32,8 +32,10 @@ void use_steps(SeriesInfo& info, const TimeAxis& time, Index first, Index last) 
   info.all_steps = time.size();
   const Index end = last == -1 ? time.size() : last;
   if (first < 0 || end > time.size() || first >= end)
-    user_error("{}: steps {} to {} do not exist: the file has {}. Set data.first_step and data.last_step",
-               info.path, first, last == -1 ? "its end" : std::to_string(last), time.size());
+    user_error(
+        "{}: steps {} to {} do not exist: the file has {}. Set data.first_step and data.last_step to steps "
+        "of the file",
+        info.path, first, last == -1 ? "its end" : std::to_string(last), time.size());
   info.first_step = first;
   info.steps = end - first;
   info.time = time.slice(first, info.steps);
@@ -89,7 +91,7 @@ const SeriesPart& SeriesFile::State::part(std::size_t p) const {
     if (part.steps() != about.steps || part.nodes() != info.file_nodes || part.features() != info.features)
       user_error(
           "{}: the file changed while it was read: {} steps, {} nodes and {} features instead of {}, {} and "
-          "{}. Start again when it is complete",
+          "{}. Start again when the file is complete",
           about.path, part.steps(), part.nodes(), part.features(), about.steps, info.file_nodes,
           info.features);
     part.convert(about.conversions);
@@ -131,7 +133,8 @@ std::optional<double> parse_null_value(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
     user_error(
-        "data.null_value = \"{}\" is not a finite number. Give one, such as \"0\" or \"-999\", or nothing",
+        "data.null_value = \"{}\" is not a finite number. Give a number such as \"0\" or \"-999\", or leave "
+        "the value empty",
         text);
   return value;
 }
@@ -150,7 +153,8 @@ SeriesFile SeriesFile::open(std::span<const std::string> entries, std::span<cons
                             Index first_step, Index last_step, std::optional<double> null_value,
                             bool fill_steps) {
   if (entries.empty() || (entries.size() == 1 && entries[0].empty()))
-    user_error("no data file is given. Set data.file");
+    user_error(
+        "no data file is given. Set data.file to a NetCDF file, for example --set data.file=series.nc");
   const std::vector<std::string> names = series_names(entries);
   std::vector<SeriesHeader> headers;
   if (names.size() > 1)

@@ -90,13 +90,14 @@ struct Pair {
     };
     if (names(here.info) != names(first.info))
       user_error(
-          "{}: its variable is {}, but that of {} is {}. Name one that all files have with data.variables",
+          "{}: its variable is {}, but that of {} is {}. Set data.variables to variables that all files have",
           path(), names(here.info), first_path(), names(first.info));
     for (std::size_t v = 0; v < here.info.variables.size(); ++v) {
       const SeriesVariable &a = here.info.variables[v], &b = first.info.variables[v];
       if (a.features != b.features || a.feature_labels != b.feature_labels)
         user_error(
-            "{}: variable {} has {} features{}, but in {} {}{}. The files of a series need the same features",
+            "{}: variable {} has {} features{}, but in {} {}{}. The files of a series need the same "
+            "features. Leave this file out of data.file",
             path(), a.name, a.features, label_text(a), first_path(), b.features, label_text(b));
     }
   }
@@ -118,8 +119,8 @@ struct Pair {
       refuse_nodes();
     if (a.has_edges != b.has_edges || a.edges != b.edges || here.edges != first.edges)
       user_error(
-          "{}: its edges are not those of {} ({} and {}). Keep one graph in a file of its own, and name that "
-          "with relation.file",
+          "{}: its edges are not those of {} ({} and {}). Write the graph into a separate file, and set "
+          "relation.file to that file",
           path(), first_path(), a.edges, b.edges);
   }
 
@@ -133,12 +134,12 @@ struct Pair {
       if (a.node_labels[i] != b.node_labels[i])
         user_error(
             "{}: node {} is \"{}\", but \"{}\" in {}. The files of a series need the same nodes in the same "
-            "order. Sort them with ds.sel({}=names) of xarray",
+            "order. Sort the nodes with ds.sel({}=names) of xarray",
             path(), i, a.node_labels[i], b.node_labels[i], first_path(), b.column_name);
     if (a.node_labels.size() != b.node_labels.size())
       user_error(
-          "{}: {} nodes have names, but in {} it is {} nodes. Give names to the nodes in all files, or in "
-          "none",
+          "{}: {} nodes have names, but in {} there are {} such nodes. Give names to the nodes in all "
+          "files, or in none",
           path(), a.node_labels.size(), first_path(), b.node_labels.size());
     const bool axes = a.gridded;
     for (const bool latitude : {true, false}) {
@@ -148,14 +149,16 @@ struct Pair {
       for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
         if (static_cast<float>(x[i]) != static_cast<float>(y[i]) && !(std::isnan(x[i]) && std::isnan(y[i])))
           user_error(
-              "{}: {} {} is {:.8g}, but {:.8g} in {}. The files of a series need the same nodes in the same "
-              "order",
+              "{}: {} {} is {:.8g}, but {:.8g} in {}. Write all files of the series with the same nodes in "
+              "the same order",
               path(), kind, i, x[i], y[i], first_path());
       if (x.size() != y.size())
-        user_error("{}: has {} {}s, but {} has {}. The files of a series need the same nodes", path(),
-                   x.size(), kind, first_path(), y.size());
+        user_error(
+            "{}: the file has {} {}s, but {} has {}. Write all files of the series with the same nodes",
+            path(), x.size(), kind, first_path(), y.size());
     }
-    user_error("{}: its nodes are not those of {}", path(), first_path());
+    user_error("{}: its nodes are not those of {}. Write all files of the series with the same nodes", path(),
+               first_path());
   }
 
   [[nodiscard]] std::vector<UnitConversion> conversions() const {
@@ -234,8 +237,8 @@ class Axes {
         axes_[b].stamp(0) >= gregorian_from)
       return;
     user_error(
-        "{}: its calendar is {}, but that of {} is {}. The files of a series need the same calendar. Convert "
-        "it with ds.convert_calendar(\"{}\") of xarray",
+        "{}: its calendar is {}, but that of {} is {}. The files of a series need the same calendar. "
+        "Convert the calendar with ds.convert_calendar(\"{}\") of xarray",
         names_[b], axes_[b].calendar(), names_[a], axes_[a].calendar(), axes_[a].calendar());
   }
 
@@ -246,7 +249,8 @@ class Axes {
                                       : before.values().back() < behind.values().front();
     if (apart) return;
     user_error(
-        "{} ({} to {}) and {} ({} to {}) overlap in time. Cut one of them, or leave it out of data.file{}",
+        "{} ({} to {}) and {} ({} to {}) overlap in time. Shorten one of these files, or remove one file "
+        "from data.file{}",
         names_[a], before.text(0), before.text(last), names_[b], behind.text(0),
         behind.text(behind.size() - 1),
         before.dated() ? "" : "; steps are counted on through all files, unless they have dates");
@@ -270,7 +274,7 @@ std::vector<std::string> join_remarks(std::span<const SeriesHeader> headers,
       if (std::find(known.begin(), known.end(), remark) != known.end()) continue;
       if (++more <= most) remarks.push_back(fmt::format("{}: {}", headers[k].info.path, remark));
     }
-  if (more > most) remarks.push_back(fmt::format("{} more of other files", more - most));
+  if (more > most) remarks.push_back(fmt::format("{} more remarks on other files", more - most));
   return remarks;
 }
 
@@ -370,7 +374,7 @@ JoinedSeries join_headers(std::span<const std::string> names, std::span<const Se
   joined.remarks = join_remarks(headers, order);
   if (!std::is_sorted(order.begin(), order.end()))
     joined.remarks.emplace_back(
-        "the files are taken in the order of their first stamps, not as data.file has them");
+        "the files are taken in the order of their first times, not in the order of data.file");
   Index first = 0;
   std::vector<std::string> converted;
   for (const std::size_t k : order) {

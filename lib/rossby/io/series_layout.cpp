@@ -97,12 +97,12 @@ std::string why_not_features(const std::string& a, const std::string& b) {
                          "nj",  "ni",   "eta_rho", "xi_rho",      "line",      "pixel"});
   };
   if ((are_nodes(b) && !are_nodes(a)) || (are_features(a) && !are_features(b)))
-    return fmt::format("has nodes along {} and features along {}, in the wrong order: transpose it", b, a);
+    return fmt::format("has nodes along {} and features along {}, in the wrong order. Transpose the variable",
+                       b, a);
   if (are_of_a_grid(a) && are_of_a_grid(b))
     return fmt::format(
-        "lies on a grid of {} and {} without latitudes and longitudes. Add them, or make cells nodes with "
-        "xarray: "
-        "ds.stack(node=(\"{}\", \"{}\")).reset_index(\"node\")",
+        "lies on a grid of {} and {} without latitudes and longitudes. Add these coordinates, or make cells "
+        "nodes with xarray: ds.stack(node=(\"{}\", \"{}\")).reset_index(\"node\")",
         a, b, a, b);
   return "";
 }
@@ -173,7 +173,7 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
     reason = std::move(why);
     return std::nullopt;
   };
-  if (variable.type == NetcdfType::text) return refuse("is text, not numbers");
+  if (variable.type == NetcdfType::text) return refuse("is text, not numbers. Choose a numeric variable");
   const std::string shape = dimension_text(variable);
   std::vector<Axis> axes;
   for (const NetcdfDimension& dimension : variable.dimensions) axes.push_back(axis_of(file, dimension));
@@ -202,15 +202,16 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
   for (const int d : kept)  // levels may be nodes, or features after the nodes
     if (axes[static_cast<std::size_t>(d)] == Axis::vertical &&
         (kept.size() > 3 || (kept.size() == 3 && d != kept[2])))
-      return refuse(fmt::format("has {} levels along {}. Take one of them; {}",
+      return refuse(fmt::format("has {} levels along {}. Select one level with ds.isel of xarray; {}",
                                 variable.dimensions[static_cast<std::size_t>(d)].length,
                                 variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times == 0) return refuse(fmt::format("has no time axis: its dimensions are {}; {}", shape, right));
   for (const int d : kept)
     if (is_member(variable.dimensions[static_cast<std::size_t>(d)]))
-      return refuse(fmt::format("has {} members along {}. Take one of them, or their mean; {}",
-                                variable.dimensions[static_cast<std::size_t>(d)].length,
-                                variable.dimensions[static_cast<std::size_t>(d)].name, right));
+      return refuse(fmt::format(
+          "has {} members along {}. Select one member with ds.isel of xarray, or compute the mean; {}",
+          variable.dimensions[static_cast<std::size_t>(d)].length,
+          variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times > 1 || kept.size() < 2 || kept.size() > 3)
     return refuse(fmt::format("has dimensions {}; {}", shape, right));
   VariableLayout layout;
@@ -224,13 +225,13 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
     return layout;
   }
   if (axis(0) != Axis::time)
-    return refuse(fmt::format("has dimensions in the order {}; {}: transpose it", shape, right));
+    return refuse(fmt::format("has dimensions in the order {}; {}. Transpose the variable", shape, right));
   layout.time = kept[0];
   const bool lat = std::count(axes.begin(), axes.end(), Axis::latitude) > 0;
   const bool lon = std::count(axes.begin(), axes.end(), Axis::longitude) > 0;
   if (lat || lon) {
     if (kept.size() != 3 || axis(1) != Axis::latitude || axis(2) != Axis::longitude)
-      return refuse(fmt::format("has dimensions in the order {}; {}: transpose it", shape, right));
+      return refuse(fmt::format("has dimensions in the order {}; {}. Transpose the variable", shape, right));
     layout.gridded = true;
     layout.row = kept[1];
     layout.column = kept[2];
@@ -243,7 +244,9 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
     if (find_curvilinear(file, layout, other)) return layout;
     if (!other.empty())
       return refuse(fmt::format(
-          "lies on a curvilinear grid {} whose {} has further dimensions; two are right", shape, other));
+          "lies on a curvilinear grid {} whose {} has further dimensions. Write this coordinate with two "
+          "dimensions",
+          shape, other));
     layout.row = -1;
     if (const std::string why = why_not_features(lower_case(layout.dimension(kept[1]).name),
                                                  lower_case(layout.dimension(kept[2]).name));
@@ -251,10 +254,10 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
       return refuse(fmt::format("{}; {}", why, right));
   }
   if (std::count(axes.begin(), axes.end(), Axis::projected) > 0)
-    return refuse(
-        fmt::format("lies on a projected grid {} without latitudes and longitudes of its cells. Add them "
-                    "(lat and lon over both dimensions); {}",
-                    shape, right));
+    return refuse(fmt::format(
+        "lies on a projected grid {} without latitudes and longitudes of the cells. Add variables lat "
+        "and lon over both dimensions; {}",
+        shape, right));
   layout.column = kept[1];
   if (kept.size() == 3) layout.feature = kept[2];
   layout.features = layout.length(layout.feature);

@@ -127,8 +127,12 @@ SeriesPart::Contents SeriesPart::describe(bool all_nodes) const {
   info.column_name = layout.dimension(layout.column).name;
   if (layout.row >= 0) info.row_name = layout.dimension(layout.row).name;
   info.file_nodes = layout.length(layout.row) * layout.length(layout.column);
-  if (info.file_nodes == 0) user_error("{}: variable {} has no nodes", info.path, layout.variable->name);
-  if (info.features == 0) user_error("{}: variable {} has no features", info.path, layout.variable->name);
+  if (info.file_nodes == 0)
+    user_error("{}: variable {} has no nodes. Choose a file with at least one node", info.path,
+               layout.variable->name);
+  if (info.features == 0)
+    user_error("{}: variable {} has no features. Choose a variable with at least one feature", info.path,
+               layout.variable->name);
   describe_nodes(info, all_nodes);
   const Index edges = count_edges(file);
   info.has_edges = edges >= 0;

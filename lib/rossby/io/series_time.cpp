@@ -105,11 +105,13 @@ Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vec
   const NetcdfVariable* time = find_stamps(file, *layout.variable, dimension);
   if (time == nullptr)
     user_error(
-        "{}: no time axis: dimension {} of {} has no coordinate variable {}({}), no other variable along it "
-        "has units such as \"days since 1970-01-01\", and none has dates as text",
+        "{}: there is no time axis: dimension {} of {} has no coordinate variable {}({}), no other variable "
+        "along it has units such as \"days since 1970-01-01\", and none has dates as text. Add a time "
+        "variable with such units",
         file.path(), dimension.name, layout.variable->name, dimension.name, dimension.name);
   if (dimension.length == 0)
-    user_error("{}: variable {} has no time steps", file.path(), layout.variable->name);
+    user_error("{}: variable {} has no time steps. Choose a file with time steps", file.path(),
+               layout.variable->name);
   const std::string origin = fmt::format("{}: variable {}", file.path(), time->name);
   const std::string units = file.text(*time, "units").value_or(""),
                     calendar = file.text(*time, "calendar").value_or("");
@@ -131,7 +133,7 @@ Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vec
       values.front() >= 15'000'000 && values.front() < 1e14)
     user_error(
         "{}: its numbers ({:.0f} to {:.0f}) look like dates (YYYYMMDD) in float32, which cannot hold them. "
-        "Store them as integers or double, or as days since a date",
+        "Store the dates as integers or double, or as days since a date",
         origin, values.front(), values.back());
   std::string doubt;
   if (const auto dated = dates_in_numbers(values, units, calendar, origin, doubt)) {

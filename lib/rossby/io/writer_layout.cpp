@@ -66,8 +66,9 @@ void check_layout(const SeriesLayout& layout, const std::string& path) {
   for (const auto& variable : layout.variables)
     require(!layout.planar() || variable.features == 1, "a grid variable has one feature");
   if (layout.time.size() == 0 || layout.nodes == 0)
-    user_error("{}: a series of {} steps and {} nodes cannot be written. It needs at least one of each", path,
-               layout.time.size(), layout.nodes);
+    user_error(
+        "{}: a series of {} steps and {} nodes cannot be written. Ask for at least one step and one node",
+        path, layout.time.size(), layout.nodes);
 }
 
 SeriesLayout with_own_names(SeriesLayout layout, std::set<std::string> taken) {

@@ -20,7 +20,9 @@ constexpr std::size_t largest_ratio = 65536;
 constexpr std::size_t largest_texts = std::size_t{1} << 28;
 
 [[noreturn]] void refuse(const std::string& origin, const std::string& why) {
-  user_error("{}: cannot decompress this chunk: {}; is the store damaged?", origin, why);
+  user_error(
+      "{}: cannot decompress this chunk: {}. The store may be damaged: copy or download the store again",
+      origin, why);
 }
 
 std::string bytes_text(std::size_t found, std::size_t wanted) {
@@ -122,7 +124,8 @@ std::vector<char> decode_zarr_chunk(ZarrArray::Codec codec, std::vector<char>&& 
   if (size == 0) size = codec == Codec::none ? stored.size() : size_of_texts(codec, stored);
   if (codec == Codec::none) {
     if (stored.size() != size)
-      user_error("{}: {}; is the store damaged?", origin, bytes_text(stored.size(), size));
+      user_error("{}: {}. The store may be damaged: copy or download the store again", origin,
+                 bytes_text(stored.size(), size));
     return std::move(stored);
   }
   if (size > std::size_t{1} << 31 || size / largest_ratio > stored.size() ||

@@ -22,7 +22,8 @@ using Kind = ZarrType::Kind;
 
 constexpr Index largest_chunk = Index{1} << 31;  // bytes, the limit of common compressors
 constexpr std::size_t most_dimensions = 32;
-constexpr std::string_view write_anew = "write it anew with xarray, ds.to_zarr(\"new.zarr\"), and name that";
+constexpr std::string_view write_anew =
+    "write the data with xarray, ds.to_zarr(\"new.zarr\"), and use the new store";
 
 std::string member(const Json& json, const char* name) {
   const auto found = json.find(name);
@@ -38,13 +39,16 @@ std::vector<Index> lengths(const Json& zarray, const char* name, Index least, co
   const auto found = zarray.find(name);
   std::vector<Index> list;
   if (found == zarray.end() || !found->is_array() || found->size() > most_dimensions)
-    user_error("{}: {} is not a list of lengths. Is the store damaged?", origin, name);
+    user_error("{}: {} is not a list of lengths. The store may be damaged: copy or download the store again",
+               origin, name);
   for (const Json& length : *found) {
     if (!length.is_number_integer() ||
         (length.is_number_unsigned() && length.get<std::uint64_t>() > std::uint64_t{1} << 62) ||
         length.get<Index>() < least)
-      user_error("{}: {} contains {}, which is not a length. Is the store damaged?", origin, name,
-                 length.dump(-1, ' ', true, Json::error_handler_t::replace));
+      user_error(
+          "{}: {} contains {}, which is not a length. The store may be damaged: copy or download the store "
+          "again",
+          origin, name, length.dump(-1, ' ', true, Json::error_handler_t::replace));
     list.push_back(length.get<Index>());
   }
   return list;
@@ -64,7 +68,9 @@ double time_unit(std::string_view text) {
 
 ZarrType parse_type(const Json& zarray, const std::string& origin) {
   const auto found = zarray.find("dtype");
-  if (found == zarray.end()) user_error("{}: has no dtype; is the store damaged?", origin);
+  if (found == zarray.end())
+    user_error("{}: the array has no dtype. The store may be damaged: copy or download the store again",
+               origin);
   if (!found->is_string())
     user_error("{}: its elements have several fields, which are not read: {}", origin, write_anew);
   const std::string text = found->get<std::string>();
@@ -78,21 +84,24 @@ ZarrType parse_type(const Json& zarray, const std::string& origin) {
     if (texts) return {Kind::texts, 0, 0};
     refuse(fmt::format("is Python objects, which are not read: {}", write_anew));
   }
-  if (text.size() < 3) refuse("is not known; is the store damaged?");
+  if (text.size() < 3) refuse("is not known. The store may be damaged: copy or download the store again");
   int size = 0;
   const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), size);
-  if (error != std::errc() || size < 1 || size > 1 << 16) refuse("is not known; is the store damaged?");
+  if (error != std::errc() || size < 1 || size > 1 << 16)
+    refuse("is not known. The store may be damaged: copy or download the store again");
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const char order = text[0], letter = text[1];
   if (order == '>' && size > 1) refuse(fmt::format("is big-endian, which is not read: {}", write_anew));
-  if (order != '<' && order != '|' && order != '>') refuse("is not known; is the store damaged?");
+  if (order != '<' && order != '|' && order != '>')
+    refuse("is not known. The store may be damaged: copy or download the store again");
   const bool of_integers = size == 1 || size == 2 || size == 4 || size == 8;
   if (letter == 'M' && size == 8) {
     const double unit = time_unit(rest);
-    if (unit == 0) refuse("counts a time in a unit that is not read: s, ms, us, ns, m, h and D are");
+    if (unit == 0)
+      refuse("counts time in an unsupported unit. Store the times in one of s, ms, us, ns, m, h and D");
     return {Kind::time, 8, unit};
   }
-  if (!rest.empty()) refuse("is not known; is the store damaged?");
+  if (!rest.empty()) refuse("is not known. The store may be damaged: copy or download the store again");
   if (letter == 'i' && of_integers) return {Kind::integer, size, 0};
   if ((letter == 'u' && of_integers) || (letter == 'b' && size == 1)) return {Kind::without_sign, size, 0};
   if (letter == 'f' && (size == 4 || size == 8)) return {Kind::real, size, 0};
@@ -113,8 +122,8 @@ ZarrArray::Codec parse_codec(const Json& zarray, const std::string& origin) {
   for (const auto& [name, codec] : known)
     if (name == id) return codec;
   user_error(
-      "{}: compressor \"{}\" is not read (zlib, gzip, zstd, lz4 and blosc are). Write it anew with xarray, "
-      "ds.to_zarr(\"new.zarr\", encoding={{\"{}\": {{\"compressor\": numcodecs.Zstd()}}}})",
+      "{}: compressor \"{}\" is not read (zlib, gzip, zstd, lz4 and blosc are). Write the variable again "
+      "with xarray, ds.to_zarr(\"new.zarr\", encoding={{\"{}\": {{\"compressor\": numcodecs.Zstd()}}}})",
       origin, utf8_text(id), "VARIABLE");
 }
 
@@ -128,8 +137,8 @@ std::optional<double> parse_fill(const Json& zarray, const ZarrType& type, const
   if (text == "Infinity") return std::numeric_limits<double>::infinity();
   if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
   if (type.kind == Kind::time) return std::numeric_limits<double>::quiet_NaN();
-  user_error("{}: fill_value {} is not a number. Is the store damaged?", origin,
-             found->dump(-1, ' ', true, Json::error_handler_t::replace));
+  user_error("{}: fill_value {} is not a number. The store may be damaged: copy or download the store again",
+             origin, found->dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
 Json read_json(const std::string& path) {
@@ -180,7 +189,7 @@ void read_folders(ZarrMetadata& store, const std::string& path) {
     if (fs::exists(folder + "/.zattrs", ignored)) attributes = read_json(folder + "/.zattrs");
     add_array(store, path, name, read_json(folder + "/.zarray"), std::move(attributes));
   }
-  if (code) user_error("{}: cannot read this folder: {}", path, code.message());
+  if (code) user_error("{}: cannot read this folder: {}. Check the permissions", path, code.message());
 }
 
 }  // namespace
@@ -225,48 +234,63 @@ Json parse_python_json(std::string_view text, const std::string& origin) {
     if (!replaced) json += c;
   }
   Json parsed = Json::parse(json, nullptr, false);
-  if (!parsed.is_object()) user_error("{}: not a JSON object. Is the store damaged?", origin);
+  if (!parsed.is_object())
+    user_error(
+        "{}: the file is not a JSON object. The store may be damaged: copy or download the store again",
+        origin);
   return parsed;
 }
 
 ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json attributes,
                            const std::string& origin) {
   if (!zarray.is_object())
-    user_error("{}: the metadata are not a JSON object. Is the store damaged?", origin);
+    user_error(
+        "{}: the metadata are not a JSON object. The store may be damaged: copy or download the store again",
+        origin);
   const auto format = zarray.find("zarr_format");
   if (format == zarray.end() || !format->is_number_integer() || *format != 2)
-    user_error("{}: zarr_format is not 2, the version that is read", origin);
+    user_error(
+        "{}: zarr_format is not 2. Write version 2 with xarray, ds.to_zarr(\"new.zarr\", zarr_format=2)",
+        origin);
   ZarrArray array;
   array.name = name;
   array.shape = lengths(zarray, "shape", 0, origin);
   array.chunks = lengths(zarray, "chunks", 1, origin);
   if (array.chunks.size() != array.shape.size())
-    user_error("{}: {} dimensions, but chunks of {}; is the store damaged?", origin, array.shape.size(),
-               array.chunks.size());
+    user_error(
+        "{}: the array has {} dimensions, but chunks of {} dimensions. The store may be damaged: copy or "
+        "download the store again",
+        origin, array.shape.size(), array.chunks.size());
   array.type = parse_type(zarray, origin);
   if (const std::string order = member(zarray, "order"); order == "F" && array.shape.size() > 1)
     user_error("{}: its chunks are in Fortran order (order \"F\"), which is not read: {}", origin,
                write_anew);
   else if (order != "C" && order != "F")
-    user_error("{}: order \"{}\" is unknown. Is the store damaged?", origin, utf8_text(order));
+    user_error("{}: order \"{}\" is unknown. The store may be damaged: copy or download the store again",
+               origin, utf8_text(order));
   if (!is_null(zarray, "filters") && array.type.kind != Kind::texts) {
     const Json& filters = zarray["filters"];
-    if (!filters.is_array()) user_error("{}: the filters are not a list. Is the store damaged?", origin);
+    if (!filters.is_array())
+      user_error("{}: the filters are not a list. The store may be damaged: copy or download the store again",
+                 origin);
     if (!filters.empty())
-      user_error("{}: filter \"{}\" is not read: {} without filters", origin,
+      user_error("{}: filter \"{}\" is not read: remove the filters, {}", origin,
                  utf8_text(member(filters[0], "id")), write_anew);
   }
   if (const std::string separator = member(zarray, "dimension_separator"); separator == "/")
     array.separator = '/';
   else if (!separator.empty() && separator != ".")
-    user_error("{}: dimension_separator \"{}\" is neither \".\" nor \"/\"", origin, utf8_text(separator));
+    user_error(
+        "{}: dimension_separator \"{}\" is neither \".\" nor \"/\". The store may be damaged: copy or "
+        "download the store again",
+        origin, utf8_text(separator));
   array.codec = parse_codec(zarray, origin);
   array.fill = parse_fill(zarray, array.type, origin);
   double bytes = std::max(array.type.bytes, 1);
   for (const Index length : array.chunks) bytes *= static_cast<double>(length);
   if (bytes >= static_cast<double>(largest_chunk))
     user_error(
-        "{}: chunks of {:.3g} bytes, more than the 2 GiB that are read. Write smaller ones with xarray, "
+        "{}: chunks of {:.3g} bytes, more than the 2 GiB that are read. Write smaller chunks with xarray, "
         "ds.chunk(...).to_zarr(\"new.zarr\")",
         origin, bytes);
   if (attributes.is_object()) array.attributes = std::move(attributes);
@@ -280,11 +304,11 @@ ZarrMetadata read_zarr_metadata(const std::string& path) {
   if (!consolidated && !holds(".zgroup")) {
     if (holds("zarr.json"))
       user_error(
-          "{}: a Zarr store of version 3, which is not read. Write version 2 with xarray, "
+          "{}: this Zarr store has version 3, which is not read. Write version 2 with xarray, "
           "ds.to_zarr(\"new.zarr\", zarr_format=2)",
           path);
     if (holds(".zarray"))
-      user_error("{}: one array of a Zarr store. Name the store's folder, which has .zgroup", path);
+      user_error("{}: this is one array of a Zarr store. Name the store's folder, which has .zgroup", path);
     user_error(
         "{}: this is a folder and not a Zarr store (.zgroup or .zmetadata is missing). Name files in it by a "
         "pattern, \"{}/*.nc\"",
@@ -295,12 +319,18 @@ ZarrMetadata read_zarr_metadata(const std::string& path) {
     const Json all = read_json(path + "/.zmetadata");
     const auto metadata = all.find("metadata");
     if (metadata == all.end() || !metadata->is_object())
-      user_error("{}/.zmetadata: has no metadata; is the store damaged?", path);
+      user_error(
+          "{}/.zmetadata: the file has no entry \"metadata\". The store may be damaged: copy or download "
+          "the store again",
+          path);
     read_consolidated(store, path, *metadata);
   } else {
     const Json group = read_json(path + "/.zgroup");
     if (const auto format = group.find("zarr_format"); format == group.end() || *format != 2)
-      user_error("{}/.zgroup: zarr_format is not 2, the version that is read", path);
+      user_error(
+          "{}/.zgroup: zarr_format is not 2. Write version 2 with xarray, ds.to_zarr(\"new.zarr\", "
+          "zarr_format=2)",
+          path);
     read_folders(store, path);
   }
   sort_arrays(store);

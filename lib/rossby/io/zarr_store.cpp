@@ -65,7 +65,8 @@ std::optional<std::vector<char>> read_chunk(const std::string& path) {
   if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
   const auto refuse = [&](int cause) {
     if (file >= 0) ::close(file);
-    user_error("{}: cannot read this file: {}", path, std::strerror(cause));
+    user_error("{}: cannot read this file: {}. Check the permissions, or copy the store again", path,
+               std::strerror(cause));
   };
   struct stat status {};
   if (file < 0 || ::fstat(file, &status) != 0) refuse(errno);
@@ -132,11 +133,15 @@ void ZarrStore::show_anemoi() {
     if (array.name == "data") {
       if (rank != 4 || array.shape[1] != static_cast<Index>(names.size()))
         user_error(
-            "{}: data has {} dimensions and {} variables, but {} names. Anemoi datasets have data(time, "
-            "variable, ensemble, cell)",
+            "{}: data has {} dimensions and {} variables, but {} names. Use an Anemoi dataset with "
+            "data(time, variable, ensemble, cell)",
             path_, rank, rank > 1 ? array.shape[1] : 0, names.size());
       for (std::size_t v = 0; v < names.size(); ++v) {
-        if (!names[v].is_string()) user_error("{}: attribute variables is not a list of names", path_);
+        if (!names[v].is_string())
+          user_error(
+              "{}: attribute variables is not a list of names. The store may be damaged: copy or download "
+              "the store again",
+              path_);
         show(names[v].get<std::string>(),
              {a, 1, static_cast<Index>(v), {{"coordinates", "time latitudes longitudes"}}},
              {"time", "ensemble", "cell"});
@@ -198,8 +203,10 @@ void ZarrStore::check_claim(const NetcdfVariable& variable) const {
     if (entry->path().filename().string().starts_with('.') || entry->is_directory(ignored)) continue;
     if (++found >= needed) return;
   }
-  user_error("{}: variable {} claims {:.3g} values, but has {} chunks of {}; is the store damaged?", path_,
-             variable.name, values, found, array.chunk_values());
+  user_error(
+      "{}: variable {} claims {:.3g} values, but has {} chunks of {}. The store may be damaged: copy or "
+      "download the store again",
+      path_, variable.name, values, found, array.chunk_values());
 }
 
 void ZarrStore::check_written(const NetcdfVariable& variable) const {
@@ -211,8 +218,10 @@ void ZarrStore::check_written(const NetcdfVariable& variable) const {
     const std::string path = chunk_path(array, place);
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0)
-      user_error("{}: variable {} lacks a chunk that a list or coordinate needs: {} ({})", path_,
-                 variable.name, path, std::strerror(errno));
+      user_error(
+          "{}: variable {} lacks a chunk that a list or coordinate needs: {} ({}). The store may be "
+          "damaged: copy or download the store again",
+          path_, variable.name, path, std::strerror(errno));
     std::size_t d = place.size();
     while (d-- > 0) {
       if (++place[d] * array.chunks[d] < array.shape[d]) break;
@@ -258,7 +267,7 @@ void ZarrStore::read_as(const NetcdfVariable& variable, std::span<const Index> s
   require(start.size() == variable.dimensions.size() && count.size() == start.size(),
           "a hyperslab has all dimensions");
   if (variable.type == NetcdfType::text)
-    user_error("{}: variable {} is text, not numbers", path_, variable.name);
+    user_error("{}: variable {} is text, not numbers. Choose a numeric variable", path_, variable.name);
   const Shown& how = shown(variable);
   const ZarrArray& array = store_.arrays[how.array];
   std::vector<Index> first(start.begin(), start.end()), length(count.begin(), count.end());
@@ -292,8 +301,10 @@ void ZarrStore::read_as(const NetcdfVariable& variable, std::span<const Index> s
   do {
     const Chunk chunk = load(how.array, place);
     if (!chunk && !array.fill)
-      user_error("{}: variable {} lacks chunk {} and has no fill_value to stand for it", path_, variable.name,
-                 chunk_path(array, place));
+      user_error(
+          "{}: variable {} lacks chunk {} and has no fill_value to stand for it. The store may be damaged: "
+          "copy or download the store again",
+          path_, variable.name, chunk_path(array, place));
     for (std::size_t d = 0; d < rank; ++d) {
       from[d] = std::max(first[d], place[d] * array.chunks[d]);
       to[d] = std::min(first[d] + length[d], (place[d] + 1) * array.chunks[d]);

@@ -56,7 +56,10 @@ std::vector<std::string> variable_texts(const std::vector<char>& bytes, const st
   const auto number = [&] {
     std::uint32_t value = 0;
     if (bytes.size() - at < sizeof value)
-      user_error("{}: its texts are cut off; is the store damaged?", origin);
+      user_error(
+          "{}: the texts of this chunk are cut off. The store may be damaged: copy or download the store "
+          "again",
+          origin);
     std::memcpy(&value, bytes.data() + at, sizeof value);
     at += sizeof value;
     return value;
@@ -64,7 +67,11 @@ std::vector<std::string> variable_texts(const std::vector<char>& bytes, const st
   const std::uint32_t count = number();
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t length = number();
-    if (bytes.size() - at < length) user_error("{}: its texts are cut off; is the store damaged?", origin);
+    if (bytes.size() - at < length)
+      user_error(
+          "{}: the texts of this chunk are cut off. The store may be damaged: copy or download the store "
+          "again",
+          origin);
     texts.push_back(clean_text(std::string_view(bytes.data() + at, length)));
     at += length;
   }
@@ -83,12 +90,19 @@ std::vector<std::string> ZarrStore::read_texts(const NetcdfVariable& variable) c
   for (Index c = 0; c * array.chunks[0] < array.shape[0]; ++c) {
     const Chunk chunk = load(shown(variable).array, {c});
     const std::string path = chunk_path(array, {c});
-    if (!chunk) user_error("{}: no such chunk of variable {}", path, variable.name);
+    if (!chunk)
+      user_error(
+          "{}: this chunk of variable {} is missing. The store may be damaged: copy or download the store "
+          "again",
+          path, variable.name);
     const Index wanted = std::min(array.chunks[0], array.shape[0] - c * array.chunks[0]);
     if (array.type.kind == Kind::texts) {
       std::vector<std::string> some = variable_texts(*chunk, path);
       if (static_cast<Index>(some.size()) < wanted)
-        user_error("{}: {} texts instead of {}; is the store damaged?", path, some.size(), wanted);
+        user_error(
+            "{}: the chunk has {} texts instead of {}. The store may be damaged: copy or download the store "
+            "again",
+            path, some.size(), wanted);
       names.insert(names.end(), some.begin(), some.begin() + wanted);
       continue;
     }

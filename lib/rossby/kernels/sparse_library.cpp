@@ -152,8 +152,9 @@ void SparseLibrary<T>::multiply(int relation, bool transposed, NodeView<T> y, T 
 template <class T>
 void SparseLibrary<T>::check(int error, const char* what) const {
   if (error != 0)
-    user_error("cuSPARSE failed while {}: status {}; parallel.sparse_products = \"own\" does without it",
-               what, error);
+    user_error(
+        "cuSPARSE failed while {}: status {}. Set parallel.sparse_products = \"own\" to use other kernels",
+        what, error);
 }
 
 template class SparseLibrary<float>;

@@ -22,8 +22,8 @@ EmbeddingShape embeddings_on(const TimeAxis& axis, const EmbeddingChoice& choice
     const std::string_view obstacle = CalendarPhases::obstacle(axis, table);
     if (!obstacle.empty() && if_possible) continue;
     if (!obstacle.empty())
-      user_error("model.{}_embedding = {}: {}. Set it to 0, or leave it out", name_of(table), width,
-                 obstacle);
+      user_error("model.{}_embedding = {}: {}. Set this key to 0, or leave the key out", name_of(table),
+                 width, obstacle);
     calendar[k] = CalendarPhases::of(axis, table, ahead);
     shape.calendar[k] = {calendar[k].count, width};
   }

@@ -178,7 +178,10 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     const auto profile = json.get<MachineProfile>();
     if (const DeviceKind& d = profile.device;
         !d.name.empty() && (d.count < 1 || !(d.memory_bytes >= 0) || !(d.wait_seconds >= 0)))
-      user_error("{}: devices have a count of 1 or more, and memory and seconds of 0 or more", origin);
+      user_error(
+          "{}: devices have a count of 1 or more, and memory and seconds of 0 or more. Measure again with "
+          "'rossby calibrate --replace'",
+          origin);
     const auto positive = [](const auto& sample) { return sample.seconds > 0; };
     const auto takes_time = [](const OpSample& sample) {
       return sample.on_device ? sample.seconds >= 0 && sample.host_seconds >= 0 : sample.seconds > 0;
@@ -190,15 +193,19 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
              std::min({sample.cost.flops, sample.cost.bytes, sample.footprint}) >= 0;
     };
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), has_size))
-      user_error("{}: a call of an op has negative flops or bytes, or rows, columns or channels beyond 2^31",
-                 origin);
+      user_error(
+          "{}: a call of an op has negative flops or bytes, or rows, columns or channels beyond 2^31. "
+          "Measure again with 'rossby calibrate --replace'",
+          origin);
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), takes_time) ||
         !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
       user_error("{}: a measurement took no time. Measure again with rossby calibrate --replace", origin);
     return profile;
   } catch (const Json::exception& error) {
-    user_error("{}: not a machine's measurements as 'rossby calibrate' writes them: {}", origin,
-               error.what());
+    user_error(
+        "{}: not a machine's measurements as 'rossby calibrate' writes them: {}. Measure again with 'rossby "
+        "calibrate --replace'",
+        origin, error.what());
   }
 }
 
@@ -207,7 +214,8 @@ MachineProfile read_profile(const std::string& file) {
   if (!std::filesystem::exists(file, code))
     user_error("{}: cannot be read. Make a machine file with 'rossby calibrate -o {}'", file, file);
   const Json json = Json::parse(read_text(file), nullptr, false);
-  if (json.is_discarded()) user_error("{}: not JSON", file);
+  if (json.is_discarded())
+    user_error("{}: the file is not JSON. Write a machine file with 'rossby calibrate -o FILE'", file);
   return profile_of(json, file);
 }
 

@@ -19,7 +19,9 @@ void exchange_devices(std::vector<Sample>& samples, const std::vector<Sample>& o
 }  // namespace
 
 MachineProfile with_devices_of(const MachineProfile& profile, const MachineProfile& other) {
-  if (other.device.name.empty()) user_error("the machine was measured without devices");
+  if (other.device.name.empty())
+    user_error(
+        "the machine was measured without devices. Run 'rossby calibrate --device cuda' on a host with GPUs");
   MachineProfile with = profile;
   with.device = other.device;
   const auto on_device = [](const auto& sample) { return sample.on_device; };

@@ -62,7 +62,7 @@ void check_together(std::span<const Edge> share, int relations, Index nodes, Mai
     if (edge >= 0) {
       std::string text;
       while (!reader.done()) text += reader.read<char>();
-      user_error("edge list: edge {} {}", before + edge, text);
+      user_error("edge list: edge {} {}. Correct this edge", before + edge, text);
     }
     before += count;
   }

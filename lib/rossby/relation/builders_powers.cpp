@@ -248,11 +248,13 @@ GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const Ro
                    Mailbox& mailbox) {
   require(edges.rows == partition.size(mailbox.part()), "relation rows must be the owned rows");
   require(mailbox.parts() == partition.parts(), "a mailbox for every part of the partition");
-  if (hops.empty()) user_error("relation.hops is empty. Set [1] to use the relations as they are");
+  if (hops.empty())
+    user_error("relation.hops is empty. Set relation.hops = [1] to use the relations unchanged");
   for (std::size_t h = 0; h < hops.size(); ++h)
     if (hops[h] < 1 || (h > 0 && hops[h] <= hops[h - 1]))
-      user_error("relation.hops has {} at place {}. Powers are at least 1 and ascend, for example [1, 2, 4]",
-                 hops[h], h);
+      user_error(
+          "relation.hops has {} at place {}. Set ascending powers of at least 1, for example [1, 2, 4]",
+          hops[h], h);
 
   std::vector<GlobalEdges> kept;
   kept.reserve(hops.size());

@@ -44,8 +44,10 @@ double spread_of(std::span<const Edge> distances) {
 GaussianGraph gaussian_graph(std::vector<Edge> distances, const GaussianKernel& kernel) {
   for (const Edge& e : distances)
     if (!(e.weight >= 0) || !std::isfinite(e.weight))
-      user_error("the distance {} -> {} is {}, but distances have to be finite and not negative", e.source,
-                 e.destination, e.weight);
+      user_error(
+          "the distance {} -> {} is {}, but distances have to be finite and not negative. Correct this "
+          "distance",
+          e.source, e.destination, e.weight);
   sort_pairs(distances);
   GaussianGraph graph;
   for (const Edge& e : distances)

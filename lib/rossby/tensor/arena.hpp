@@ -150,7 +150,7 @@ class Arena {
     resident_peak_ = std::max(resident_peak_, resident_);
   }
 
-  static constexpr const char* what = "what a step keeps for backward";
+  static constexpr const char* what = "the values that a step keeps for the backward pass";
   static constexpr std::string_view remedy =
       "fewer steps a slab (train.slab_steps) or windows a batch (window.batch), window.micro_batches, "
       "train.recompute = \"cell\" or \"step\"";

@@ -28,8 +28,8 @@ CudaDevices cuda_devices(const CudaApi* api) {
   for (int device = 0; device < count; ++device) {
     CudaApi::Properties is;
     if (const int error = api->properties(device, &is); error != 0)
-      return {0, fmt::format("GPU {} cannot be identified: CUDA error {}: {}", device, error,
-                             api->error_text(error))};
+      return {0, fmt::format("GPU {} cannot be identified: CUDA error {}: {}. Check the GPU with nvidia-smi",
+                             device, error, api->error_text(error))};
     if (is.major < least_major)
       return {0, fmt::format("GPU {} is {} (sm_{}{}), kernels are for sm_{}0 and newer. Choose others with "
                              "CUDA_VISIBLE_DEVICES",
@@ -41,16 +41,19 @@ CudaDevices cuda_devices(const CudaApi* api) {
 CudaApi::Properties properties_of(int device, const CudaApi* api) {
   CudaApi::Properties properties;
   if (const int error = api->properties(device, &properties); error != 0)
-    user_error("GPU {} cannot be identified: CUDA error {}: {}", device, error, api->error_text(error));
+    user_error("GPU {} cannot be identified: CUDA error {}: {}. Check the GPU with nvidia-smi", device, error,
+               api->error_text(error));
   return properties;
 }
 
 CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
     : api_(api), device_(device), graphs_(graphs) {
   const CudaDevices found = cuda_devices(api);
-  if (found.count == 0) user_error("no GPU was found: {}", found.reason);
+  if (found.count == 0)
+    user_error("no GPU was found: {}. Use a host with a GPU, or set parallel.device = \"cpu\"", found.reason);
   if (device < 0 || device >= found.count)
-    user_error("GPU {} does not exist: this process sees {}", device, found.count);
+    user_error("GPU {} does not exist: this process sees {} GPUs. Check CUDA_VISIBLE_DEVICES", device,
+               found.count);
   check(api_->set_device(device), "choosing it");
   properties_ = properties_of(device, api_);
   for (void** stream : {&stream_, &side_, &in_, &out_}) check(api_->stream_create(stream), "making a stream");
@@ -84,13 +87,15 @@ CudaDriver::~CudaDriver() {
 
 void CudaDriver::check(int error, const char* what) const {
   if (error != 0)
-    user_error("GPU {} failed while {}: CUDA error {}: {}", device_, what, error, api_->error_text(error));
+    user_error("GPU {} failed while {}: CUDA error {}: {}. Check the GPU with nvidia-smi, then start again",
+               device_, what, error, api_->error_text(error));
 }
 
 void CudaDriver::check_launch(const char* kernel) const {
   if (const int error = api_->last_error(); error != 0)
-    user_error("GPU {} failed to start {}: CUDA error {}: {}", device_, kernel, error,
-               api_->error_text(error));
+    user_error(
+        "GPU {} failed to start {}: CUDA error {}: {}. Check the GPU with nvidia-smi, then start again",
+        device_, kernel, error, api_->error_text(error));
 }
 
 std::string CudaDriver::name() const {

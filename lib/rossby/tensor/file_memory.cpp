@@ -60,7 +60,10 @@ void FileMemory::read(std::size_t at, std::span<std::byte> to) const {
     const ssize_t got = ::pread(file_, to.data(), to.size(), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0)
-      user_error("a file in {} cannot be read: {}", folder_, got < 0 ? text_of(errno) : "it is too short");
+      user_error(
+          "a file in {} cannot be read: {}. Check the disk, or name another folder with "
+          "relation.stream_folder",
+          folder_, got < 0 ? text_of(errno) : "it is too short");
     at += static_cast<std::size_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));
   }
@@ -71,7 +74,11 @@ void FileMemory::write(std::size_t at, std::span<const std::byte> from) {
   while (!from.empty()) {
     const ssize_t put = ::pwrite(file_, from.data(), from.size(), static_cast<off_t>(at));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) user_error("a file in {} cannot be written: {}", folder_, text_of(errno));
+    if (put < 0)
+      user_error(
+          "a file in {} cannot be written: {}. Check the disk, or name another folder with "
+          "relation.stream_folder",
+          folder_, text_of(errno));
     at += static_cast<std::size_t>(put);
     from = from.subspan(static_cast<std::size_t>(put));
   }

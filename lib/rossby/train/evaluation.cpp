@@ -153,7 +153,7 @@ std::vector<Index> reported_horizons(std::span<const std::string> wanted, const 
     if (horizon < 1 || horizon > horizons)
       user_error(
           "evaluate.report: \"{}\" is not one of the {} horizons that are scored. Raise evaluate.horizons, "
-          "or leave it out",
+          "or remove this horizon",
           text, horizons);
     report.push_back(horizon);
   }

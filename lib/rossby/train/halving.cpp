@@ -74,8 +74,8 @@ std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, Index folds, 
   for (const CandidateCost& cost : costs) first += cost.part(0, std::min(least, cost.steps));
   if (first > budget)
     user_error(
-        "--budget is too small: the first {} steps of {} candidate{} take {:.3g} rank-seconds, but it allows "
-        "{:.3g}. Raise it, or name fewer candidates",
+        "--budget is too small: the first {} steps of {} candidate{} take {:.3g} rank-seconds, but the "
+        "budget allows {:.3g}. Raise --budget, or name fewer candidates",
         least, count, count == 1 ? "" : "s", first, budget);
   double low = 0, high = 1;
   for (int halving = 0; halving < 60; ++halving) {

@@ -44,10 +44,11 @@ const UpdateLeg& ReplayedUpdates<T>::leg_at(const TrainingState& now) const {
     return leg.epoch == now.epoch && leg.first == now.steps;
   });
   if (at == legs_.rend())
-    user_error("the recording has no update {} in epoch {}; it ends {}", now.steps, now.epoch + 1,
-               legs_.empty() ? "before the first one"
-                             : fmt::format("with update {} in epoch {}. Set train.epochs", legs_.back().last,
-                                           legs_.back().epoch + 1));
+    user_error("the recording has no update {} in epoch {}; the recording ends {}", now.steps, now.epoch + 1,
+               legs_.empty()
+                   ? "before the first update. Record the training again with rossby train --record FILE"
+                   : fmt::format("with update {} in epoch {}. Lower train.epochs to this epoch",
+                                 legs_.back().last, legs_.back().epoch + 1));
   return *at;
 }
 
@@ -179,7 +180,10 @@ typename ReplayedUpdates<T>::Taken ReplayedUpdates<T>::sum(Index update, Tape<T>
     while (next_[w] < events.size() && events[next_[w]].update <= update) ++next_[w];
   }
   if (taken.windows == 0)
-    user_error("the recording is damaged: its update {} takes no gradient. Record the training anew", update);
+    user_error(
+        "the recording is damaged: its update {} takes no gradient. Record the training again with rossby "
+        "train --record FILE",
+        update);
   const Stopwatch reduction;
   ports_.all->sum(header_);
   ports_.all->sum(replicated);

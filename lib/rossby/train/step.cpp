@@ -220,7 +220,7 @@ template <class T>
 void Step<T>::agree_on(const OpCheck<T>& check) {
   double found = check.found() ? 1 : 0;
   reducer_->max(std::span<double>(&found, 1));
-  if (found > 0) throw NotFinite("what an op computes is not finite");
+  if (found > 0) throw NotFinite("a computed value is not finite");
 }
 
 template <class T>

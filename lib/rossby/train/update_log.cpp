@@ -59,7 +59,8 @@ class Reader {
   }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[noreturn]] void damaged() const {
-    user_error("{}: this recording is damaged. Record the training anew", path_);
+    user_error("{}: this recording is damaged. Record the training again with rossby train --record FILE",
+               path_);
   }
 
  private:
@@ -165,7 +166,7 @@ UpdateLog UpdateLog::parse(std::string_view bytes, const std::string& path) {
     if (!log.legs.empty() && log.legs.back().last != next.first)
       user_error(
           "{}: updates {} to {} are missing, because the training went on without --record. Record the "
-          "training anew",
+          "training again with rossby train --record FILE",
           path, log.legs.back().last, next.first);
     log.legs.push_back(std::move(next));
   }

@@ -189,7 +189,7 @@ void UpdateRound<T>::read_header() {
     phase_ = Phase::over;
     return;
   }
-  if (header_[of_faulty] > 0) throw NotFinite("what an op computes is not finite");
+  if (header_[of_faulty] > 0) throw NotFinite("a computed value is not finite");
   const bool is_blocked = header_[of_blocked] > 0;
   handover_->block(is_blocked);
   if (is_blocked) return next_round(false);

@@ -97,8 +97,9 @@ void agree_same(const Communicator& comm, std::uint64_t hash, std::string_view w
   int lowest = mine;
   MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm.handle());
   if (lowest < comm.size())
-    user_error("rank {}: {} differs from that of rank {}. All ranks have to see the same files",
-               rank_in_job(comm, lowest), what, rank_in_job(comm, 0));
+    user_error(
+        "rank {}: {} differs from that of rank {}. Let all ranks read the same files on a shared file system",
+        rank_in_job(comm, lowest), what, rank_in_job(comm, 0));
 }
 
 }  // namespace rossby

@@ -63,11 +63,13 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
     if (!received.empty()) std::memcpy(nodes.data() + before, received.data(), received.size());
   }
   if (nodes.empty())
-    user_error("{}: no node has an observed value in the steps that are used{}{}", file.info().path,
-               config.data.null_value.empty() ? "" : " (data.null_value = " + config.data.null_value + ")",
-               file.finer_than_float() ? ". Values beyond 3.4e38 count as missing: write such data in a "
-                                         "larger unit"
-                                       : "");
+    user_error(
+        "{}: no node has an observed value in the steps that are used{}{}. Check data.first_step, "
+        "data.last_step and data.null_value",
+        file.info().path,
+        config.data.null_value.empty() ? "" : " (data.null_value = " + config.data.null_value + ")",
+        file.finer_than_float() ? ". Values beyond 3.4e38 count as missing: write such data in a larger unit"
+                                : "");
   return nodes;
 }
 
@@ -81,7 +83,8 @@ std::string graph_kind(const Config& config, const SeriesInfo& info) {
   if (!config.relation.file.empty()) {
     if (graph != "edges" && graph != "auto")
       user_error(
-          "relation.file needs relation.graph = \"edges\" or \"auto\", but it is \"{}\". Set one of them",
+          "relation.file needs relation.graph = \"edges\" or \"auto\", but relation.graph is \"{}\". Set "
+          "one of these two values",
           graph);
     return "edges";
   }
@@ -123,9 +126,8 @@ std::string column_remarks(const Domain& domain) {
                           lon[j], lon[j + 1], std::abs(lon[j + 1] - lon[j]));
   if (lon.size() > 3 && std::abs(std::abs(lon.back() - lon.front()) - 360) < 1e-3 * std::abs(lon[1] - lon[0]))
     text += fmt::format(
-        "warning   the last column, at {:g} degrees, repeats the first, at {:g}: without it the grid would "
-        "be "
-        "joined there\n",
+        "warning   the last column, at {:g} degrees, repeats the first, at {:g}. Remove the last column to "
+        "join the grid there\n",
         lon.back(), lon.front());
   return text;
 }
@@ -157,13 +159,13 @@ RowPartition order_rows(const Communicator& comm, const Config& config, const Do
   const std::string graph = graph_kind(config, domain.info);
   const bool dense = config.relation.discover == "dense" || config.relation.storage == "dense";
   if (order == "rcm" && graph == "none")
-    user_error("parallel.row_order = \"rcm\" needs relations. Set relation.graph");
+    user_error("parallel.row_order = \"rcm\" needs relations. Set relation.graph, for example to \"auto\"");
   if (order == "file" || graph == "none") return partition;
   if (dense) {
     if (order == "rcm")
       user_error(
           "parallel.row_order = \"rcm\" does not work with a dense relation, which keeps the order of the "
-          "file. Set \"file\"");
+          "file. Set parallel.row_order = \"file\"");
     return partition;
   }
   constexpr Index few_rows = 4096;  // their node data stay in caches in any order
@@ -192,11 +194,11 @@ std::vector<Edge> file_edges(const Communicator& comm, const Config& config, con
   for (const FileEdge& edge : file.edges(first, shares.size(comm.rank()))) {
     for (const Index node : {edge.source, edge.destination})
       if (node < 0 || node >= domain.info.file_nodes)
-        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0 to {}", path, number, edge.source,
-                   edge.destination, node, domain.info.file_nodes - 1);
+        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0 to {}. Correct this edge", path,
+                   number, edge.source, edge.destination, node, domain.info.file_nodes - 1);
     if (!std::isfinite(edge.weight))
-      user_error("{}: edge {} ({} -> {}) has weight {}, but weights have to be finite", path, number,
-                 edge.source, edge.destination, edge.weight);
+      user_error("{}: edge {} ({} -> {}) has weight {}, but weights have to be finite. Correct this edge",
+                 path, number, edge.source, edge.destination, edge.weight);
     ++number;
     const auto row = [&](Index node) {
       const auto it = std::lower_bound(domain.file_node.begin(), domain.file_node.end(), node);
@@ -227,14 +229,16 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   }
   if (graph == "nearest") {
     if (domain.latitude.empty())
-      user_error("relation.graph = \"nearest\" needs coordinates, but {} has none{}", domain.info.path,
-                 why_no_coordinates(domain.info));
+      user_error(
+          "relation.graph = \"nearest\" needs coordinates, but {} has none{}. Add coordinates, or choose "
+          "another relation.graph",
+          domain.info.path, why_no_coordinates(domain.info));
     if (const auto without = std::count_if(domain.latitude.begin(), domain.latitude.end(),
                                            [](double latitude) { return std::isnan(latitude); });
         without > 0)
       user_error(
           "relation.graph = \"nearest\" needs coordinates of all nodes, but {} of {} nodes with values have "
-          "none in variable {} of {}",
+          "none in variable {} of {}. Add these coordinates, or choose another relation.graph",
           without, domain.nodes(), domain.info.lat_name, domain.info.path);
     return agree(comm, [&] {
       return nearest_neighbours(domain.latitude, domain.longitude,
@@ -267,8 +271,10 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
 GraphFile open_graph(const Config& config, const SeriesInfo& info, std::string* remark) {
   GraphFile graph = GraphFile::open(graph_path(config, info));
   if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.relation.file.empty())
-    user_error("{}: the graph has {} nodes, but {} has {}. Make the graph from this series (relation.file)",
-               graph_path(config, info), graph.nodes(), info.path, info.file_nodes);
+    user_error(
+        "{}: the graph has {} nodes, but {} has {}. Make the graph from this series with 'rossby data "
+        "graph' (relation.file)",
+        graph_path(config, info), graph.nodes(), info.path, info.file_nodes);
   std::string said;
   if (graph.nodes() >= 0 && !config.relation.file.empty())
     graph.renumber(match_nodes(graph, graph_path(config, info), info, said));
@@ -307,8 +313,8 @@ std::string data_remarks(const Config& config, const Domain& domain) {
   std::string text = remark_lines(domain.info) + domain.graph_remark + domain.center_remark;
   if (domain.info.gridded && config.relation.graph != "nearest") text += column_remarks(domain);
   for (const std::string& count : years_as_counts(config.split, domain.info.steps, dates_of(domain.info)))
-    text += fmt::format("warning   {} is a number of steps; as a year it is written with a month, {}-01\n",
-                        count, count.substr(count.size() - 4));
+    text += fmt::format("warning   {} is a number of steps. Write a year with a month, as {}-01\n", count,
+                        count.substr(count.size() - 4));
   return text;
 }
 
@@ -336,7 +342,8 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
   if (kind == "tiles" && !domain.info.gridded)
     user_error("parallel.partition = \"tiles\" needs a gridded file. Use \"graph\" or \"blocks\"");
   if ((kind == "graph" || kind == "weighted") && graph == "none")
-    user_error("parallel.partition = \"{}\" needs relations. Set relation.graph", kind);
+    user_error("parallel.partition = \"{}\" needs relations. Set relation.graph, for example to \"auto\"",
+               kind);
   const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
   const GlobalEdges edges = build_edges(comm, config, domain, blocks);
   const std::vector<double> costs = node_costs(comm, config, edges, blocks);

@@ -135,9 +135,13 @@ Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::unc
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, mpi_level(level), &provided);
   if (provided < MPI_THREAD_FUNNELED)
-    abort_all("this MPI library does not allow threads beside the one that calls it");
+    abort_all(
+        "this MPI library does not allow other threads beside the calling thread. Use an MPI library with "
+        "MPI_THREAD_FUNNELED");
   if (insists && provided < mpi_level(level))
-    abort_all("this MPI library does not allow calls from several threads");
+    abort_all(
+        "this MPI library does not allow calls from several threads. Use an MPI library with "
+        "MPI_THREAD_MULTIPLE");
   const Communicator all = Communicator::world();
   watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
   ending_ = std::make_shared<Ending>(MPI_COMM_WORLD, watchdog_.get());
@@ -148,9 +152,11 @@ Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::unc
   char* words[] = {name.data(), no_signals.data(), no_file.data(), nullptr};
   char** arguments = words;
   int count = 3;
-  if (PetscInitialize(&count, &arguments, nullptr, nullptr) != 0) abort_all("PETSc does not start");
+  if (PetscInitialize(&count, &arguments, nullptr, nullptr) != 0)
+    abort_all("PETSc does not start. Check the PETSc installation");
   // Return error codes to the caller, who reports them in one line, instead of a trace from every rank.
-  if (PetscPushErrorHandler(PetscReturnErrorHandler, nullptr) != 0) abort_all("PETSc does not start");
+  if (PetscPushErrorHandler(PetscReturnErrorHandler, nullptr) != 0)
+    abort_all("PETSc does not start. Check the PETSc installation");
 }
 
 namespace {
@@ -262,9 +268,8 @@ std::string launcher_mismatch(int ranks) {
     MPI_Get_library_version(library, &length);
     const std::string_view version(library, static_cast<std::size_t>(length));
     return fmt::format(
-        "this is one MPI rank, but {} = {}: if {} are meant, start them with mpirun or srun --mpi=pmix of "
-        "the MPI "
-        "that this program uses ({})",
+        "this is one MPI rank, but {} = {}: if you want {} ranks, start the program with mpirun or srun "
+        "--mpi=pmix of the MPI that this program uses ({})",
         name, tasks, tasks, version.substr(0, version.find_first_of(",\n")));
   }
   return "";

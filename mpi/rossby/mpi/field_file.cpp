@@ -237,7 +237,8 @@ void FieldFile::Impl::create() {
       progress_.bytes = std::filesystem::file_size(temporary_);
       state::reserve(temporary_, progress_.bytes);
     } catch (const UserError& error) {
-      user_error("{}: cannot write this file: {}", path_, error.what());
+      user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder",
+                 path_, error.what());
     }
   });
   if (layout_.deflate > 0) return;
@@ -330,7 +331,8 @@ void FieldFile::Impl::write(Index field, Index inner, const Pending& pending) {
             progress_.offsets[static_cast<std::size_t>(field)] + static_cast<std::uint64_t>(at) * sizeof(V));
       }
     } catch (const UserError& error) {
-      user_error("{}: cannot write this file: {}", path_, error.what());
+      user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder",
+                 path_, error.what());
     }
   });
 }
@@ -379,8 +381,8 @@ void FieldFile::Impl::write_chunk(Index field, Index inner, Index outer, Index u
   errno = 0;
   if (H5Dwrite_chunk(datasets_[static_cast<std::size_t>(field)], H5P_DEFAULT, 0, at.data(), packed.size(),
                      packed.data()) < 0)
-    user_error("{}: cannot write this file: {}", path_,
-               errno != 0 ? std::strerror(errno) : "HDF5 cannot write a chunk");
+    user_error("{}: cannot write this file: {}. Check the free space and the permissions of the folder",
+               path_, errno != 0 ? std::strerror(errno) : "HDF5 cannot write a chunk");
 }
 
 void FieldFile::Impl::finish(const std::vector<std::pair<std::string, std::string>>& attributes) {

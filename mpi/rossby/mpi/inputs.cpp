@@ -80,8 +80,10 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
   for (Index h = 0; h < times.size(); ++h) {
     while (k < axis.size() && before(k, h)) ++k;
     if (k == axis.size() || !same(k, h))
-      user_error("{}: has no values for {}, which is forecast. Its times are {} to {} (--inputs)", path,
-                 times.text(h), axis.text(0), axis.text(axis.size() - 1));
+      user_error(
+          "{}: has no values for {}, which is forecast. The file has the times {} to {}: add the missing "
+          "times (--inputs)",
+          path, times.text(h), axis.text(0), axis.text(axis.size() - 1));
     places.push_back(k);
   }
   return places;
@@ -91,7 +93,8 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
 std::vector<Index> match_nodes_of(const SeriesInfo& other, const SeriesInfo& series,
                                   std::vector<Index> nodes) {
   const auto refuse = [&](const std::string& why) {
-    user_error("{}: {}: its nodes are not those of {} (--inputs)", other.path, why, series.path);
+    user_error("{}: {}: its nodes are not those of {} (--inputs). Use a file with the nodes of the data",
+               other.path, why, series.path);
   };
   if (!other.node_labels.empty() && !series.node_labels.empty()) {
     std::unordered_map<std::string, Index> places;
@@ -127,18 +130,18 @@ void check_variables(const SeriesInfo& other, const Domain& domain) {
   for (std::size_t v = 0; v < count; ++v) {
     const SeriesVariable &theirs = other.variables[v], &ours = domain.inputs.variables[first + v];
     if (theirs.units != ours.units)
-      user_error("{}: {} is in \"{}\", but in \"{}\" in {}. Bring it to that unit (--inputs)", other.path,
-                 theirs.name, theirs.units, ours.units, domain.info.path);
+      user_error("{}: {} is in \"{}\", but in \"{}\" in {}. Convert the variable to that unit (--inputs)",
+                 other.path, theirs.name, theirs.units, ours.units, domain.info.path);
     if (theirs.features != ours.features)
-      user_error("{}: {} has {} features instead of {} (--inputs)", other.path, theirs.name, theirs.features,
-                 ours.features);
+      user_error("{}: {} has {} features instead of {} (--inputs). Use a variable with the same features",
+                 other.path, theirs.name, theirs.features, ours.features);
   }
 }
 
 void check_fixed(const DataSettings& data) {
   for (std::size_t k = 0; k < data.fixed.size(); ++k)
     if (std::count(data.fixed.begin(), data.fixed.end(), data.fixed[k]) > 1)
-      user_error("data.static: {} is named twice. Name it once", data.fixed[k]);
+      user_error("data.static: {} is named twice. Name each variable once", data.fixed[k]);
   if (data.fixed.empty() && !data.fixed_file.empty())
     user_error("data.static_file = \"{}\" is not used. Name its columns or variables in data.static",
                data.fixed_file);
@@ -152,11 +155,11 @@ std::vector<std::string> forecast_variables(const Config& config) {
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (std::count(named.begin(), named.end(), inputs[k]) > 0)
       user_error(
-          "data.inputs, data.known_inputs: {} is forecast (data.variables), so that its past is read anyway. "
-          "Leave it out",
+          "data.inputs, data.known_inputs: {} is forecast (data.variables), so that its past is read "
+          "anyway. Remove this name from the list",
           inputs[k]);
     if (std::count(inputs.begin(), inputs.end(), inputs[k]) > 1)
-      user_error("data.inputs, data.known_inputs: {} is named twice. Name it once", inputs[k]);
+      user_error("data.inputs, data.known_inputs: {} is named twice. Name each variable once", inputs[k]);
   }
   if (!named.empty() || inputs.empty()) return named;
   std::vector<std::string> left;
@@ -205,8 +208,8 @@ void check_input_precision(const Communicator& comm, const Domain& domain) {
     for (Index k = 0; k < variable.features && f < half; ++k, ++f)
       if (needs_center(counts[f], counts[half + f]))
         user_error(
-            "{}: variable {} varies by less than the precision of float32 for its values. Subtract an offset "
-            "from it (data.inputs)",
+            "{}: variable {} varies by less than the precision of float32 for its values. Subtract a "
+            "constant from the variable, or remove the variable from data.inputs",
             domain.info.path, variable.name);
 }
 

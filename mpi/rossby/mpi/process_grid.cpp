@@ -15,10 +15,15 @@ struct GridPlace {
 GridPlace place_of(const Communicator& world, Index groups, Index stages) {
   const Index ranks = world.size();
   if (groups < 1 || ranks % groups != 0)
-    user_error("parallel.time_groups = {} does not divide the {} ranks. Set a divisor", groups, ranks);
+    user_error(
+        "parallel.time_groups = {} does not divide the {} ranks. Set parallel.time_groups to a divisor of "
+        "this number",
+        groups, ranks);
   if (stages < 1 || ranks / groups % stages != 0)
-    user_error("parallel.stages = {} does not divide the {} ranks{}. Set a divisor", stages, ranks / groups,
-               groups > 1 ? " of a time group" : "");
+    user_error(
+        "parallel.stages = {} does not divide the {} ranks{}. Set parallel.stages to a divisor of this "
+        "number",
+        stages, ranks / groups, groups > 1 ? " of a time group" : "");
   GridPlace place{};
   place.groups = static_cast<int>(groups);
   place.stages = static_cast<int>(stages);

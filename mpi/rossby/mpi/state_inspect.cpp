@@ -92,7 +92,10 @@ Index for_each_array(const std::string& path, Visit&& visit) {
     for (const std::string& name : names_below(arrays)) visit(name, open_group(arrays, name));
     return static_cast<Index>(read_number(file, "rows"));
   } catch (const UserError& error) {
-    user_error("state file '{}' cannot be used: {}", path, error.what());
+    user_error(
+        "state file '{}' cannot be used: {}. A complete file of the same run is needed, for example from "
+        "another checkpoint",
+        path, error.what());
   }
 }
 

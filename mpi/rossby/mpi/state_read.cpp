@@ -29,7 +29,7 @@ struct Reader {
 
 void check_damage(std::uint64_t found, hid_t dataset, const std::string& what) {
   if (found != read_number(dataset, "checksum"))
-    user_error("{} is damaged: its checksum does not match. Use another checkpoint", what);
+    user_error("{} is damaged: its checksum does not match", what);
 }
 
 void compare_checksum(const Reader& reader, hid_t dataset, std::uint64_t share, const std::string& what) {
@@ -245,7 +245,8 @@ void read_array(Reader& reader, const StateArray<T>& array) {
 
 /// Throws UserError with the operating system's reason if a file cannot be read.
 void check_readable(const std::string& path) {
-  if (access(path.c_str(), R_OK) != 0) user_error("{}", std::strerror(errno));
+  if (access(path.c_str(), R_OK) != 0)
+    user_error("{} (check the path and the permissions)", std::strerror(errno));
 }
 
 void check_version(hid_t file) {
@@ -308,7 +309,10 @@ void read_state(const Communicator& comm, const std::string& path, const RowPart
     const Wait wait(comm, "the collective closing of a state file (MPI-IO)");
     (void)file.close();
   } catch (const UserError& error) {
-    user_error("state file '{}' cannot be used: {}", path, error.what());
+    user_error(
+        "state file '{}' cannot be used: {}. A complete file of the same run is needed, for example from "
+        "another checkpoint",
+        path, error.what());
   }
 }
 
@@ -327,7 +331,10 @@ std::string read_state_metadata(const std::string& path) {
     check_damage(checksum(text.data(), size, 0), dataset, "its metadata");
     return text;
   } catch (const UserError& error) {
-    user_error("state file '{}' cannot be used: {}", path, error.what());
+    user_error(
+        "state file '{}' cannot be used: {}. A complete file of the same run is needed, for example from "
+        "another checkpoint",
+        path, error.what());
   }
 }
 

@@ -308,7 +308,8 @@ void write_state(const Communicator& comm, const std::string& path, const RowPar
   } catch (const UserError& error) {  // agreed on, so all ranks are here
     withdraw();
     comm.barrier();
-    user_error("state file '{}' is not written: {}", path, error.what());
+    user_error("state file '{}' is not written: {}. Check the free space and the permissions of the folder",
+               path, error.what());
   } catch (...) {
     withdraw();
     throw;
@@ -327,7 +328,10 @@ void check_state_room(const Communicator& comm, const std::string& path, const R
   }
   if (comm.rank() == 0) std::remove(trial.c_str());
   comm.barrier();
-  if (!cause.empty()) user_error("state file '{}' could not be written: {}", path, cause);
+  if (!cause.empty())
+    user_error(
+        "state file '{}' could not be written: {}. Check the free space and the permissions of the folder",
+        path, cause);
 }
 
 template void check_state_room<float>(const Communicator&, const std::string&, const RowPartition&,

@@ -188,11 +188,12 @@ std::string Watchdog::message() const {
   suspects.resize(suspects.size() - more);
   std::string others =
       fmt::format("{}{}", fmt::join(suspects, ", "), more > 0 ? fmt::format(", and {} more", more) : "");
-  if (others_.empty()) others = "what the others do is not known";
+  if (others_.empty()) others = "the state of the other ranks is not known";
   if (others.empty()) others = "all ranks wait there";
   return fmt::format(
-      "{} has waited for {:.0f} s in {}{}; {}; the job ends (parallel.watchdog_seconds = {:g})", name(rank_),
-      still_, seen_.wait, where(seen_), others, options_.seconds);
+      "{} has waited for {:.0f} s in {}{}; {}; the job ends (parallel.watchdog_seconds = {:g}). If a step "
+      "may take that long, raise parallel.watchdog_seconds",
+      name(rank_), still_, seen_.wait, where(seen_), others, options_.seconds);
 }
 
 void watch(const Communicator& comm, double seconds, const std::string& folder) {

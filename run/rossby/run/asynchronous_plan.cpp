@@ -70,10 +70,10 @@ AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProf
   const double batch = found.mini_batch();
   if (limits.target_batch > 0 &&
       std::abs(batch - limits.target_batch) > limits.tolerance * limits.target_batch)
-    found.refused = fmt::format("its mini-batch is {:.3g} windows, far from the target of {:g}", batch,
+    found.refused = fmt::format("the mini-batch has {:.3g} windows, far from --target-batch {:g}", batch,
                                 limits.target_batch);
   if (limits.max_staleness > 0 && found.staleness() > limits.max_staleness)
-    found.refused = fmt::format("its staleness is {:.3g} on average, above {:g}", found.staleness(),
+    found.refused = fmt::format("the mean staleness is {:.3g}, above --max-staleness {:g}", found.staleness(),
                                 limits.max_staleness);
   return found;
 }
@@ -165,7 +165,7 @@ std::string text_of(const std::vector<Candidate>& candidates,
                           fmt::format("{:.3g} s", a.statistics.epoch_seconds));
     text += (a.refused.empty() ? "" : "  " + a.refused) + "\n";
   }
-  if (best < 0) return text + "none of them fits\n";
+  if (best < 0) return text + "no candidate fits: the last column has the reasons\n";
   const Candidate& c = candidates[static_cast<std::size_t>(best)];
   return text + fmt::format("fastest: {} rank{} --set {} --set train.updates=asynchronous\n", c.ranks,
                             c.ranks == 1 ? "" : "s", fmt::join(c.settings, " --set "));

@@ -33,8 +33,9 @@ AsynchronousOptions asynchronous_options(const Communicator& comm, const Config&
   options.patience = config.parallel.watchdog_seconds;
   options.hung = [rank = comm.rank(), limit = options.patience](double seconds) {
     end_hung_job(fmt::format(
-        "rank {} has waited for {:.0f} s in asynchronous updates; in all that time no rank has finished "
-        "a sub-batch; the job ends (parallel.watchdog_seconds = {:g})",
+        "rank {} has waited for {:.0f} s in asynchronous updates; in all that time no rank has finished a "
+        "sub-batch; the job ends (parallel.watchdog_seconds = {:g}). If a sub-batch may take that long, "
+        "raise parallel.watchdog_seconds",
         rank, seconds, limit));
   };
   return options;
@@ -57,7 +58,7 @@ nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
   const auto head = nlohmann::ordered_json::parse(log.head, nullptr, false);
   if (!head.is_object() || !head.contains("time_groups") || !head["time_groups"].is_number_integer() ||
       head["time_groups"].template get<Index>() < 1)
-    user_error("{}: the first line of this recording is damaged. Record the training anew", path);
+    user_error("{}: the first line of this recording is damaged. Repeat the training with --record", path);
   return head;
 }
 
@@ -69,22 +70,22 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
   for (const UpdateLeg& leg : log.legs)
     if (leg.events.size() != groups)
       user_error(
-          "{}: this recording is incomplete: the training had {} time groups, and it has the updates of {}. "
-          "Record the training anew",
+          "{}: this recording is incomplete: the training had {} time groups, but the file has the updates "
+          "of {}. Repeat the training with --record",
           path, groups, leg.events.size());
   const std::pair<const char*, const char*> alike[] = {
-      {"config_hash", "settings; use the configuration of the recorded run"},
-      {"data_hash", "data; use those of the recorded run"},
-      {"isa", "vector instructions; set parallel.isa"},
-      {"threads", "threads a rank; set parallel.threads"}};
+      {"config_hash", "settings; use the configuration of the recorded training"},
+      {"data_hash", "data; set data.file to the file of the recorded training"},
+      {"isa", "vector instructions; set parallel.isa as in the recording"},
+      {"threads", "threads per rank; set parallel.threads as in the recording"}};
   for (const auto& [name, advice] : alike)
     if (!there.contains(name) || there[name] != here[name])
       user_error("{}: this recording has other {} ({} = {} in the recording, {} in this training)", path,
                  advice, name, there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
   // Recordings of earlier versions do not name products: there was one kind.
   if (there.value("products", "model") != here["products"])
-    user_error("{}: this recording is of other products. Set parallel.products = \"{}\"", path,
-               there.value("products", "model"));
+    user_error("{}: this recording was made with other parallel.products. Set parallel.products = \"{}\"",
+               path, there.value("products", "model"));
   // Earlier recordings do not name a device either: all were of the host.
   return there.value("row_blocks", nlohmann::ordered_json()) == here["row_blocks"] &&
          there.value("device", "cpu") == here["device"];
@@ -110,19 +111,21 @@ nlohmann::ordered_json spread_json(const Moments& m) {
 std::string why_not_asynchronous(const Config& config, Index stages) {
   constexpr const char* asked = "train.updates = \"asynchronous\"";
   if (!config.windows())
-    return fmt::format("{} works only with window models, but model.name is \"{}\". Set \"synchronous\"",
-                       asked, config.model.name);
+    return fmt::format(
+        "{} works only with window models, but model.name is \"{}\". Set train.updates = "
+        "\"synchronous\"",
+        asked, config.model.name);
   if (config.window.sampling != "local")
     return fmt::format(
         "{} needs time groups that train on their own windows, but window.sampling is \"{}\". Set "
         "window.sampling = \"local\"",
         asked, config.window.sampling);
   if (stages > 1)
-    return fmt::format("{} does not work with parallel.stages = {}. Set it to 1", asked, stages);
+    return fmt::format("{} does not work with parallel.stages = {}. Set parallel.stages = 1", asked, stages);
   if (config.windows()->normalises_batches())
     return fmt::format(
         "{} does not work with model.name = \"{}\", because its batch normalisation needs all time groups. "
-        "Set \"synchronous\", or choose another model",
+        "Set train.updates = \"synchronous\", or choose another model.name",
         asked, config.model.name);
   return "";
 }
@@ -207,14 +210,14 @@ void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& ev
   const std::string mine = pack_events(events, leg.first);
   std::vector<std::string> packed;
   for (int g = 0; g < grid.groups(); ++g) packed.push_back(broadcast(comm_, mine, g * grid.space().size()));
-  const Stage stage(comm_, "writing down updates", patience_with_files);
+  const Stage stage(comm_, "writing the recording of updates", patience_with_files);
   agree(comm_, [&] {
     if (comm_.rank() != 0) return;
     const bool begins = leg.first == 0;
     if (!begins && !check_replay(UpdateLog::read(record_), head_, record_))
       user_error(
-          "{}: this recording has other row blocks or another device. Set ranks, parallel.time_groups and "
-          "parallel.device as they were, or record to another file",
+          "{}: this recording was made with other row blocks or on another device. Use the same number of "
+          "ranks, parallel.time_groups and parallel.device as before, or name another file with --record",
           record_);
     const std::string text = (begins ? first_line_of_log(head_) : "") + pack_leg(leg, packed);
     std::ofstream file(record_,
@@ -250,16 +253,21 @@ std::string AsynchronousRun<T>::remark() const {
 Index recorded_groups(const Communicator& comm, const Config& config, const TrainOptions& options) {
   if (options.replay.empty()) return 0;
   return agree(comm, [&] {
-    if (!options.record.empty()) user_error("--record and --replay exclude each other. Leave one out");
+    if (!options.record.empty())
+      user_error(
+          "--record and --replay exclude each other. Give only one of "
+          "these options");
     const auto head = head_of(UpdateLog::read(options.replay), options.replay);
     if (head.value("config_hash", "") != config.hash())
-      user_error("{}: this recording is of other settings. Use the configuration of the recorded run",
-                 options.replay);
+      user_error(
+          "{}: this recording was made with other settings. Use the configuration of the recorded "
+          "training",
+          options.replay);
     const auto groups = head["time_groups"].template get<Index>();
     if (groups % config.parallel.time_groups != 0)
       user_error(
-          "{}: this recording has {} time groups, and parallel.time_groups = {} does not divide them. Set a "
-          "divisor",
+          "{}: this recording has {} time groups, and parallel.time_groups = {} does not divide this "
+          "number. Set parallel.time_groups to a divisor",
           options.replay, groups, config.parallel.time_groups);
     return groups;
   });

@@ -44,15 +44,17 @@ void check_output(const std::string& directory) {
   std::error_code code;
   if (directory.empty()) user_error("the directory for the average is missing. Give -o DIR");
   if (is_average(directory))
-    user_error("{}: already exists. Name another directory with -o, or remove it",
+    user_error("{}: already exists. Name another directory with -o, or remove this file",
                average_file_of(directory));
   if (std::filesystem::exists(directory, code) && !std::filesystem::is_directory(directory, code))
-    user_error("{}: cannot make this directory: a file has that name", directory);
+    user_error("{}: cannot make this directory: a file has that name. Name another directory with -o",
+               directory);
   if (std::filesystem::exists(directory + "/config.toml", code))
-    user_error("{}: is a run directory. Name another one with -o", directory);
+    user_error("{}: is a run directory. Name another directory with -o", directory);
   const std::string place = std::filesystem::exists(directory, code) ? directory : folder_of(directory);
   if (::access(place.c_str(), W_OK) != 0)
-    user_error("{}: cannot be written: {}: {}", directory, place, std::strerror(errno));
+    user_error("{}: cannot be written: {}: {}. Name another directory with -o", directory, place,
+               std::strerror(errno));
 }
 
 /// Finds the members that the command line names. All ranks see the same files.
@@ -134,12 +136,12 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
             "{}: {:.0f} of its forecasts of observed values of the validation part are {}. Leave this member "
             "out{}",
             members[k].name, found.gram.lost(k), members[k].kind == Kind::file ? "missing" : "not finite",
-            members[k].kind == Kind::file ? ", or complete it" : ", or train it anew");
+            members[k].kind == Kind::file ? ", or complete this file" : ", or train this run anew");
     for (Index h = 1; h <= horizons; ++h)
       if (found.gram.count(h) == 0)
         user_error(
-            "{}: the validation part has no observed target {} steps ahead. Set --weights equal, or --set "
-            "evaluate.horizons",
+            "{}: the validation part has no observed target {} steps ahead. Give --weights equal, or fewer "
+            "lead times with --set evaluate.horizons=N",
             domain.info.path, h);
   });
   return found;
@@ -295,7 +297,8 @@ void write_average(const std::string& directory, const std::string& text) {
   std::error_code code;
   const bool is_new = std::filesystem::create_directory(directory, code);
   if (!std::filesystem::is_directory(directory))
-    user_error("{}: cannot make this directory: {}", directory, code.message());
+    user_error("{}: cannot make this directory: {}. Name another directory with -o", directory,
+               code.message());
   try {
     atomic_write(average_file_of(directory), text);
   } catch (...) {

@@ -38,7 +38,9 @@ std::vector<double> weights_of(const nlohmann::json& json, std::size_t members) 
   const bool negative = std::any_of(weights.begin(), weights.end(), [](double w) { return !(w >= 0); });
   if (weights.size() != members || negative ||
       !(std::abs(std::accumulate(weights.begin(), weights.end(), 0.0) - 1) < 1e-6))
-    user_error("weights of a horizon have to be one per member, not negative, with the sum 1");
+    user_error(
+        "each horizon needs one weight per member, and these weights must be at least 0 with the sum "
+        "1");
   return weights;
 }
 
@@ -54,14 +56,17 @@ AverageMember member_of(const nlohmann::json& json, const std::string& directory
 
 std::string hash_of_bytes(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) user_error("{}: cannot be read", path);
+  if (!file) user_error("{}: this file cannot be read. Check the permissions of this file", path);
   TextHash hash;
   std::vector<char> piece(std::size_t{1} << 20);
   for (std::size_t count = 1; count > 0;) {
     count = std::fread(piece.data(), 1, piece.size(), file.get());
     hash.add({piece.data(), count});
   }
-  if (std::ferror(file.get()) != 0) user_error("{}: cannot be read to its end", path);
+  if (std::ferror(file.get()) != 0)
+    user_error(
+        "{}: reading failed before the end of the file. Check the disk, or copy the file to another one",
+        path);
   return fmt::format("{:016x}", hash.value());
 }
 
@@ -102,9 +107,11 @@ Average read_average(const std::string& directory) {
       user_error("an average needs at least two members and weights of at least one horizon");
     return average;
   } catch (const nlohmann::json::exception& error) {
-    user_error("{}: not a file of 'rossby average' ({}). Make the average anew", path, error.what());
+    user_error("{}: not a file of 'rossby average' ({}). Make the average again with 'rossby average'", path,
+               error.what());
   } catch (const UserError& error) {
-    user_error("{}: not a file of 'rossby average' ({}). Make the average anew", path, error.what());
+    user_error("{}: not a file of 'rossby average' ({}). Make the average again with 'rossby average'", path,
+               error.what());
   }
 }
 
@@ -139,12 +146,18 @@ AverageMember member_named(const std::string& word) {
   std::string path = word;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (std::filesystem::is_directory(path, code)) {
-    if (is_average(path)) user_error("{}: is an average itself. Name its members", path);
+    if (is_average(path))
+      user_error(
+          "{}: an average cannot be a member of an average. Name the members of "
+          "this average instead",
+          path);
     return {Kind::run, path, ""};
   }
   if (std::filesystem::exists(path, code)) return {Kind::file, path, ""};
-  user_error("{}: not a run directory, a file of forecasts or a baseline. Baselines are {}", word,
-             fmt::join(baseline_names, ", "));
+  user_error(
+      "{}: not a run directory, a file of forecasts or a baseline. Name one of these; baselines are "
+      "{}",
+      word, fmt::join(baseline_names, ", "));
 }
 
 }  // namespace rossby

@@ -23,12 +23,14 @@ Average average_of(const Communicator& comm, const std::string& directory) {
     for (const AverageMember& member : average.members) {
       if (std::error_code code;
           member.kind != AverageMember::Kind::baseline && !std::filesystem::exists(member.name, code))
-        user_error("{}: member {} is not there. Put it back, or make the average anew",
-                   average_file_of(directory), member.name);
+        user_error(
+            "{}: member {} is missing. Restore this member, or make the average again with 'rossby "
+            "average'",
+            average_file_of(directory), member.name);
       if (hash_of(member) != member.hash)
         user_error(
             "{}: {} was {} after the average was made, so that the weights no longer fit. Make the average "
-            "anew",
+            "again with 'rossby average'",
             average_file_of(directory), member.name,
             member.kind == AverageMember::Kind::run ? "trained again" : "written again");
     }

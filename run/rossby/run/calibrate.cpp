@@ -44,14 +44,19 @@ std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
   const bool rounds = of_products(asked.precision);
   agree(comm, [&] {
     if (asked.precision == "tf32" && asked.device == "none")
-      user_error("--precision {} is for GPUs. Give --device cuda, too", asked.precision);
+      user_error("--precision {} works only on GPUs. Give --device cuda instead of --device none",
+                 asked.precision);
   });
   if (!wanted || asked.device == "none") return "";
   if (asked.device == "simulated") return asked.device;
   const CudaDevices found = cuda_devices();
   agree(comm, [&] {
     const bool needed = asked.device == "cuda" || rounds || !asked.only.empty();
-    if (needed && found.count == 0) user_error("no GPU was found to measure: {}", found.reason);
+    if (needed && found.count == 0)
+      user_error(
+          "no GPU was found to measure: {}. Run on a host with a GPU, or leave --device, --precision and "
+          "--only device out",
+          found.reason);
   });
   return lacks_gpus(comm) ? "" : "cuda";
 }
@@ -75,7 +80,7 @@ void try_output(const CalibrateOptions& asked, const MachineProfile& profile) {
     try {
       merge(test, profile);
     } catch (const UserError& error) {
-      user_error("{}: {}. Overwrite it with --replace, or name another file with -o", asked.output,
+      user_error("{}: {}. Overwrite this file with --replace, or name another file with -o", asked.output,
                  error.what());
     }
   } else {
@@ -116,7 +121,7 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
   made.device = device_of(comm, asked);
   agree(comm, [&] {
     if (asked.only == std::vector<std::string>{"messages"} && comm.size() == 1 && made.device.empty())
-      user_error("--only messages needs at least two ranks. Start them with mpirun");
+      user_error("--only messages needs at least two ranks. Start rossby with mpirun -n 2");
     options.folder = std::filesystem::temp_directory_path().string();
     refuse_to_replace(asked.output, {});
     for (const std::string& file : asked.configs) {

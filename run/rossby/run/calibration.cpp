@@ -142,7 +142,11 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, cons
   agree(comm, [&] {
     const OwnFile file(comm, options.folder, ".bin");
     const int handle = open(file.path().c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (handle < 0) user_error("{}: cannot be written", file.path());
+    if (handle < 0)
+      user_error(
+          "{}: this temporary file cannot be written. Check the permissions and the "
+          "free space of its folder",
+          file.path());
     Stopwatch begin;
     const bool written =
         write(handle, data.data(), bytes) == static_cast<ssize_t>(bytes) && fsync(handle) == 0;
@@ -153,7 +157,11 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, cons
     const bool read = pread(handle, back.data(), bytes, 0) == static_cast<ssize_t>(bytes);
     seconds[1] = begin.seconds();
     close(handle);
-    if (!written || !read) user_error("{}: cannot be written and read back", file.path());
+    if (!written || !read)
+      user_error(
+          "{}: this temporary file cannot be written and read back. Check the "
+          "free space of its folder",
+          file.path());
   });
   add("disk_write", static_cast<double>(bytes), static_cast<double>(bytes) / seconds[0]);
   add("disk_read", static_cast<double>(bytes), static_cast<double>(bytes) / seconds[1]);

@@ -116,7 +116,7 @@ std::string text_of(const std::vector<Candidate>& candidates) {
                           base->ranks, base->ranks == 1 ? "" : "s");
     text += caveats_of(candidates, best);
   } else
-    text += "none of them fits\n";
+    text += "no candidate fits: the last column has the reasons\n";
   return text;
 }
 

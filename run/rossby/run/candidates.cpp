@@ -43,8 +43,8 @@ int rank_count(const std::string& text, const std::string& all) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   constexpr int most = 1 << 20;
   if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
-    user_error("--ranks {} is not a list of whole numbers from 1 to {}. Write it like 1,2,6 or 1..1024", all,
-               most);
+    user_error("--ranks {} is not a list of whole numbers from 1 to {}. Write a list like 1,2,6 or 1..1024",
+               all, most);
   return value;
 }
 
@@ -158,7 +158,7 @@ class Planner {
           fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
     if (!left_out.empty())
       candidate.refused =
-          fmt::format("{} never measured: run all of 'rossby calibrate', on two ranks or more for several",
+          fmt::format("never measured: {}. Run 'rossby calibrate' without --only, on at least two ranks",
                       fmt::join(left_out, ", "));
     return candidate;
   }
@@ -303,10 +303,10 @@ double Candidate::compared_seconds() const {
 std::pair<std::string, std::vector<std::string>> varied_key(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    user_error("--vary {} is not a key with values. Write it like window.batch=32,64,128", text);
+    user_error("--vary {} is not a key with values. Write KEY=VALUES like window.batch=32,64,128", text);
   const std::string key = text.substr(0, equals);
   if (key == "parallel.time_groups" || key == "parallel.stages")
-    user_error("--vary {}: all process grids are compared anyway. Leave it out", text);
+    user_error("--vary {}: all process grids are compared anyway. Leave this --vary out", text);
   std::vector<std::string> values = separate_values(text.substr(equals + 1));
   const std::set<std::string> unique(values.begin(), values.end());
   if (unique.size() != values.size() || unique.contains(""))
@@ -323,7 +323,8 @@ std::vector<int> rank_counts(const std::string& text) {
       continue;
     }
     const int first = rank_count(part.substr(0, dots), text), last = rank_count(part.substr(dots + 2), text);
-    if (first > last) user_error("--ranks {}: {} is above {}", text, first, last);
+    if (first > last)
+      user_error("--ranks {}: {} is above {}. Write the smaller number first", text, first, last);
     for (int power = 1; power <= last; power *= 2)
       if (power >= first) counts.insert(power);
     counts.insert({first, last});

@@ -94,7 +94,7 @@ Checkpoint read_checkpoint(const std::string& path) {
     checkpoint.metadata = std::make_shared<const Json>(Json::parse(text));
     const Json& json = *checkpoint.metadata;
     if (member_text(json, "kind") != "checkpoint" || !json.contains("training"))
-      user_error("it is not a checkpoint");
+      user_error("this file is not a checkpoint");
     checkpoint.training = training_state(json.at("training"));
   } catch (const Json::exception&) {
     user_error("checkpoint '{}' cannot be used: its metadata is not JSON", path);
@@ -169,7 +169,7 @@ void warn_of_other_batches(const Config& config, const Config& written) {
   if (!others.empty())
     fmt::print(stderr,
                "rossby: warning: {} from here on than before, because parallel.time_groups is {} instead of "
-               "{}. Set parallel.time_groups = {} to keep them\n",
+               "{}. Set parallel.time_groups = {} to go on exactly as before\n",
                others, now, before, before);
 }
 
@@ -234,8 +234,9 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
       !config.given("optimiser.beta1") && config.optimiser.beta1 != written.optimiser.beta1;
   if (!differences.empty())
     throw BadContinuation(fmt::format(
-        "{} was written with other settings: {}. Set them back or choose another --run{}", checkpoint.path,
-        fmt::join(differences, "; "),
+        "{} was written with other settings: {}. Set these keys back, or choose another directory with "
+        "--run{}",
+        checkpoint.path, fmt::join(differences, "; "),
         other_default ? fmt::format(" (the default of optimiser.beta1 was another: --set optimiser.beta1={} "
                                     "goes on)",
                                     written.optimiser.beta1)

@@ -54,8 +54,8 @@ Compared open_compared(const Communicator& comm, const CompareOptions& options) 
     if (std::none_of(members.begin(), members.end(),
                      [](const AverageMember& m) { return m.kind == AverageMember::Kind::run; }))
       user_error(
-          "report compare: none of the forecasters is a run, which tells the data that are forecast. Name "
-          "one");
+          "report compare: none of the forecasters is a run, but the data come from a run. Add the "
+          "directory of a run");
   });
   for (const std::string& directory : averaged) {
     open.averages.push_back(std::make_unique<AverageRun>(comm, directory, options.sets, options.device, ""));
@@ -88,9 +88,8 @@ std::vector<Index> common_origins(Compared& open, Index horizons, std::string& r
     if (origins.empty())
       user_error(
           "report compare: the test parts of {} and of the other forecasters have no forecast origin in "
-          "common. "
-          "Give all of them the same test part with --set split.test=PART (steps, a share, a date or "
-          "\"rest\")",
+          "common. Give all forecasters the same test part with --set split.test=PART (steps, a share, a "
+          "date or \"rest\")",
           average->text());
     origins = average->usable(std::move(origins), horizons);
     remarks += average->remark();

@@ -23,8 +23,10 @@ void expect_printed(const Communicator& comm) {
     if (flushed && std::ferror(stdout) == 0) return;
     // PETSc flushes again at the end, and would report the failure as its own.
     (void)std::freopen("/dev/null", "w", stdout);
-    user_error("cannot write to the standard output{}",
-               flushed ? std::string() : fmt::format(": {}", std::strerror(cause)));
+    user_error(
+        "cannot write to the standard output{}. Check the free space, or the program that reads this "
+        "output",
+        flushed ? std::string() : fmt::format(": {}", std::strerror(cause)));
   });
 }
 

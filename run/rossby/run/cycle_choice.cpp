@@ -102,7 +102,7 @@ CycleChoice choose_cycle(const ProcessGrid& grid, const Config& config, const Do
     if (trials.leads.empty() || trials.leads.back() < lead) trials.leads.push_back(lead);
   const std::string line = "cycle     data.cycle = \"auto\" is ";
   if (trials.origins.empty())
-    return {CycleKind::none, line + "none: no forecast fits in the part that decides\n"};
+    return {CycleKind::none, line + "none: the part for this choice is too short for a forecast\n"};
 
   Series values(std::max(split.train.last, split.validation.last), static_cast<Index>(domain.rows.size()),
                 domain.info.features);
@@ -126,7 +126,10 @@ CycleChoice choose_cycle(const ProcessGrid& grid, const Config& config, const Do
     } catch (const UserError&) {  // on all ranks: the data have no such cycle
       if (kind == CycleKind::none) throw;
     }
-  if (errors.empty()) return {CycleKind::none, line + "none: the part that decides has no observed value\n"};
+  if (errors.empty())
+    return {CycleKind::none, line +
+                                 "none: the part for this choice has no observed "
+                                 "value\n"};
   CycleChoice choice{best_of(errors), ""};
   choice.remark = fmt::format(
       "{}{}: RMSE of AR({}) forecasts of {} about it: {}\n", line, name_of(choice.kind), lags,

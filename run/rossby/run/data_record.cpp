@@ -81,7 +81,10 @@ void take_lists(DataRecord& record, std::vector<RecordList> lists) {
   const std::size_t count = record.steps.size();
   if (count == 0 || high.size() != count || low.size() != count || record.sum.size() != count ||
       record.count.size() != count)
-    user_error("{}: damaged: its lists of training steps contradict each other", record.path);
+    user_error(
+        "{}: the file is damaged: the lists of training steps contradict each other. Restore this "
+        "file, or train a new run",
+        record.path);
   for (std::size_t k = 0; k < count; ++k)
     record.step.push_back(static_cast<std::uint64_t>(high[k]) << 32 | static_cast<std::uint64_t>(low[k]));
 }
@@ -92,7 +95,7 @@ std::string numbered(Index count, std::string_view what) {
 
 /// Describes how the mean and the number of values changed.
 std::string change_text(const double (&then)[2], const double (&now)[2], const std::string& units) {
-  if (now[1] == 0) return "they have no value any more";
+  if (now[1] == 0) return "they no longer have a value";
   if (then[1] == 0) return fmt::format("they have {} values, and had none", now[1]);
   std::string text = fmt::format("their mean by {:+.4g}{}", now[0] / now[1] - then[0] / then[1],
                                  units == "1" ? "" : " " + units);
@@ -212,7 +215,7 @@ void begin_as_trained(const Communicator& comm, Config& config, const DataRecord
     if (first == time.size() || time.instant(first) > end + rounding)
       user_error(
           "{}: has no step of the training part ({} to {}), so that it cannot be compared with the data of "
-          "{}. Use a file that goes further back, or train anew",
+          "{}. Use a file that goes further back, or train a new run",
           info.path, time.text(0), time.text(time.size() - 1), record.path);
     config.data.first_step = first;
     if (config.data.last_step != -1)

@@ -54,7 +54,10 @@ There make_room(const std::string& run, const std::string& directory) {
   fs::create_directories(target.parent_path(), code);
   fs::rename(directory, target, code);
   if (code)
-    user_error("{}: cannot move the average of the earlier state there: {}", target.string(), code.message());
+    user_error(
+        "{}: cannot move the average of the earlier state to this path: {}. Check the permissions of "
+        "the run directory",
+        target.string(), code.message());
   return There::none;
 }
 
@@ -136,7 +139,7 @@ void average_with_baselines(const Communicator& comm, const std::string& run) {
       text = fmt::format("average   {}\naverage   score it with: rossby evaluate {}\n",
                          errors_text(directory), directory);
   } catch (const UserError& error) {  // on all ranks
-    text = fmt::format("average   of the run and baselines: not made: {}\n", error.what());
+    text = fmt::format("average   of the run and baselines could not be made: {}\n", error.what());
   }
   if (comm.rank() == 0) fmt::print("{}", text);
 }

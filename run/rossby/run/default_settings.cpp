@@ -54,7 +54,7 @@ std::vector<std::string> default_settings(const SeriesInfo& info) {
   if (info.steps < shortest)
     user_error(
         "{}: {} steps are too few to train and test a forecaster. Training without a configuration needs at "
-        "least {}",
+        "least {}. Give a longer series, or a configuration",
         info.path, info.steps, shortest);
   reach.outputs = std::min(reach.outputs, std::max<Index>(1, info.steps / 20));
   reach.inputs = std::min(reach.inputs, std::max<Index>(2, info.steps / 10));

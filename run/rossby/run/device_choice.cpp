@@ -66,7 +66,8 @@ std::size_t parse_bytes(const std::string& text, const std::string& key) {
         std::pair{"GB", 1e9}, std::pair{"TB", 1e12}})
     if (unit == name) factor = bytes;
   if (code != std::errc() || factor == 0 || !std::isfinite(value) || value <= 0 || value * factor > 0x1p60)
-    user_error("{} = \"{}\" is not an amount of memory. Write it like \"4GiB\" or \"512MiB\"", key, text);
+    user_error("{} = \"{}\" is not an amount of memory. Write an amount like \"4GiB\" or \"512MiB\"", key,
+               text);
   return static_cast<std::size_t>(value * factor);
 }
 
@@ -142,8 +143,10 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
   if (asked == "cuda")
     agree(world, [&] {
       if (found.count == 0)
-        user_error("parallel.device = \"cuda\", but no GPU was found: {}. Set \"cpu\" or \"auto\"",
-                   found.reason);
+        user_error(
+            "parallel.device = \"cuda\", but no GPU was found: {}. Set parallel.device = \"cpu\" or "
+            "\"auto\"",
+            found.reason);
     });
   if (lacks_gpus(world)) {
     choice.remark =

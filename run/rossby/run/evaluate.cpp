@@ -147,7 +147,7 @@ class Scoring {
         errors.add<float>(0, horizon, x, series_, origins.subspan(static_cast<std::size_t>(number), 1));
       });
       if (options_.prints && comm_.rank() == 0)
-        fmt::print("{}: goes on behind {} of {} origins, which an evaluation that was killed has written\n",
+        fmt::print("{}: continues after {} of {} origins, which an interrupted evaluation has written\n",
                    options_.hindcasts, kept, origins.size());
     }
     if (const auto rest = origins.subspan(static_cast<std::size_t>(kept)); !rest.empty())
@@ -273,7 +273,7 @@ void check_outputs(const EvaluateOptions& options, const Check& check) {
     check(*file);
   }
   if (!options.hindcasts.empty() && options.hindcasts == options.scores)
-    user_error("--hindcasts and --scores name the same file {}. Name two", options.scores);
+    user_error("--hindcasts and --scores name the same file {}. Name two different files", options.scores);
 }
 
 /// After train.refit there is no validation part: the residuals are those of the training that chose the
@@ -358,8 +358,8 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
   if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty())
     return baselines_line(config, domain, horizons);
   return fmt::format(
-      "warning   the test part has {} steps: 'rossby evaluate' finds no origin in it with {} horizons "
-      "(evaluate.horizons)\n",
+      "warning   the test part has {} steps: 'rossby evaluate' finds no origin in this part with {} "
+      "horizons. Lower evaluate.horizons, or lengthen the test part with split.test\n",
       domain.split.test.size(), horizons);
 }
 
@@ -367,7 +367,8 @@ Evaluation evaluate(const Communicator& comm, const std::string& run, const Eval
   if (averages(comm, run)) {
     if (options.accept_changed_data)
       user_error(
-          "{}: this is an average, but --accept-changed-data works only with runs. Name one of its members",
+          "{}: this is an average, but --accept-changed-data works only with runs. Name a member of this "
+          "average instead",
           run);
     return as_run(comm, [&](const Communicator& ranks) {
       return or_on_the_cores([&] { return evaluate_average(ranks, run, options); });

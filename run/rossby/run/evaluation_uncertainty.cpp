@@ -108,8 +108,8 @@ std::string EvaluationReport::intervals_line() const {
   const IntervalScores mean = mean_of(intervals);
   const Coverage held = mean_of(left_out);
   return fmt::format(
-      "intervals from {} forecasts of the validation part: the one of 50 % contains {:.1f} % of the "
-      "observations, that of 90 % {:.1f} %{}; CRPS {}\n",
+      "intervals from {} forecasts of the validation part: the 50 % interval contains {:.1f} % of the "
+      "observations, the 90 % interval {:.1f} %{}; CRPS {}\n",
       residual_origins, 100 * mean.inside_50, 100 * mean.inside_90,
       std::isfinite(held.interval_50)
           ? fmt::format(" (on left-out blocks of the validation part {:.1f} and {:.1f} %)",
@@ -142,9 +142,8 @@ std::string EvaluationReport::dressed_line() const {
     if (const double ratio = std::sqrt(dressed[h].variance) / scores.rmse[h]; std::isfinite(ratio))
       sum += ratio, count += 1;
   return fmt::format(
-      "members dressed with these residuals: the interval of 50 % contains {:.1f} %, that of 90 % {:.1f} %; "
-      "CRPS "
-      "{}; spread / RMSE {:.2f}\n",
+      "members dressed with these residuals: the 50 % interval contains {:.1f} %, the 90 % interval {:.1f} "
+      "%; CRPS {}; spread / RMSE {:.2f}\n",
       100 * mean.inside_50, 100 * mean.inside_90, error_text(mean.crps, largest_error(scores)), sum / count);
 }
 

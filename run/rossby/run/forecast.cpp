@@ -33,7 +33,7 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
   const Index observed = last_observed_step(comm, config, domain, asked);
   if (const Index padded = repeated_steps(comm, config, domain, observed);
       padded > 0 && options.prints && comm.rank() == 0)
-    fmt::print("warning: the {}; name an earlier --origin if they are no observations\n",
+    fmt::print("warning: the {}; name an earlier --origin if these steps are no observations\n",
                repetition_text(time, observed, padded));
   if (observed == asked || observed < 0) return asked;
   const Index empty = asked - observed;
@@ -86,8 +86,8 @@ SeriesLayout forecast_layout(const Domain& domain, const std::string& source, In
 void check_steps(const Communicator& comm, const Domain& domain, Index steps, Index forecasts) {
   agree(comm, [&] {
     constexpr Index most = 10'000'000;
-    if (steps < 1) user_error("a forecast of {} steps is too short. Ask for at least 1", steps);
-    if (steps > most) user_error("--steps {} is too long: a forecast has at most {} steps", steps, most);
+    if (steps < 1) user_error("--steps {} is too small. Give at least 1", steps);
+    if (steps > most) user_error("--steps {} is too large. Give at most {}", steps, most);
     check_memory(forecasts * steps * domain.nodes() * domain.info.features, sizeof(float),
                  fmt::format("a forecast of {} steps", steps));
   });
@@ -129,7 +129,7 @@ struct Forecast {
   [[nodiscard]] std::string line(const std::string& path) const {
     return fmt::format("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
                        domain.split.reaches_training(origin, steps)
-                           ? " (steps of the training part are among them: the model has seen those)"
+                           ? " (some of these steps are in the training part, which the model has seen)"
                            : "");
   }
 
@@ -167,7 +167,7 @@ void expect_leads(const ConformalQuantiles& quantiles, Index steps, const std::s
       if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
         user_error(
             "{}: {} has residuals of {} steps. Forecast fewer with --steps, or run rossby evaluate {} with "
-            "more evaluate.horizons",
+            "a larger evaluate.horizons",
             option, intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
 }
 
@@ -220,7 +220,7 @@ std::string forecast_run(const Communicator& comm, const std::string& directory,
   agree(comm, [&] {
     for (const auto& [given, name] :
          {std::pair{options.members, "--members"}, {options.dressed > 0, "--dressed"}})
-      if (given) user_error("{} works only with averages, but this is a run. Leave it out", name);
+      if (given) user_error("{} works only with averages, but this is a run. Leave this option out", name);
     if (comm.rank() != 0) return;
     (void)open.output(options.output, "");
     if (!options.inputs.empty() && !options.output.empty())
@@ -281,7 +281,7 @@ void add_dressed(const Communicator& comm, const std::string& directory, Average
   const Index steps = forecast.steps, m = domain.info.features;
   agree(comm, [&] {
     if (quantiles.dressing.empty())
-      user_error("--dressed: {} was written by an earlier version. Run rossby evaluate {}",
+      user_error("--dressed: {} was written by an earlier version. Run rossby evaluate {} again",
                  intervals_file_of(directory), directory);
     expect_leads(quantiles, steps, directory, "--dressed");
   });
@@ -322,9 +322,9 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
   agree(comm, [&] {
     constexpr Index most = 100'000;
     if (options.members && options.dressed > 0)
-      user_error("--members and --dressed both write realizations. Name one of them");
+      user_error("--members and --dressed both write realizations. Give only one of these options");
     if (options.dressed < 0 || options.dressed > most)
-      user_error("--dressed {}: A forecast has 1 to {} realizations", options.dressed, most);
+      user_error("--dressed {} is out of range. Give a number from 1 to {}", options.dressed, most);
   });
   check_steps(comm, domain, steps,
               (options.members || options.dressed > 0 ? members.size() + 1 : 1) + options.dressed +
@@ -334,7 +334,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
     (void)domain.info.time.after(origin, steps);  // throws if the times are unknown
     (void)run.usable({origin}, steps);
     if (!options.inputs.empty() && !members.read_ahead())
-      user_error("--inputs {}: no member reads data.known_inputs. Leave it out", options.inputs);
+      user_error("--inputs {}: no member reads data.known_inputs. Leave --inputs out", options.inputs);
   });
   const Members::Ahead ahead{origin, steps, options.inputs};
   const std::vector<Index> origins{origin};
@@ -359,7 +359,7 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
     if (lost > 0)
       user_error(
           "forecast: {} of {} values of the member {} are missing or not finite. Forecast fewer steps, or "
-          "make an average without it",
+          "make an average without this member",
           lost, domain.nodes() * steps * m, members[k].name);
     if (options.dressed > 0) of_members.push_back(one);
     if (!options.members) continue;
@@ -386,7 +386,8 @@ std::string forecast(const Communicator& comm, const std::string& run, const For
   if (averages(comm, run)) {
     if (options.accept_changed_data)
       user_error(
-          "{}: this is an average, but --accept-changed-data works only with runs. Name one of its members",
+          "{}: this is an average, but --accept-changed-data works only with runs. Name a member of this "
+          "average instead",
           run);
     return as_run(comm, [&](const Communicator& ranks) {
       return or_on_the_cores([&] { return forecast_average(ranks, run, options); });

@@ -76,8 +76,10 @@ void add_to_machine_file(const std::string& file, const MachineProfile& measured
     } catch (const UserError& error) {
       const std::string aside = fmt::format("{}.{}", file, ::getpid());
       atomic_write(aside, json_of(measured).dump(1) + "\n");
-      user_error("{}: not the one with which measuring began: {}. The new measurements are in {}", file,
-                 error.what(), aside);
+      user_error(
+          "{}: this file was changed during the measurement: {}. The new measurements are in {}: use "
+          "that file instead",
+          file, error.what(), aside);
     }
   atomic_write(file, json_of(profile).dump(1) + "\n");
 }

@@ -45,11 +45,14 @@ std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files, 
     std::copy_if(origins.begin(), origins.end(), std::back_inserter(left),
                  [&](Index origin) { return file->has(origin); });
     if (left.empty() && !origins.empty())
-      user_error("{}: has no forecast from {}. Its init_time is {}", file->path(),
-                 origins.size() == 1 ? time.text(origins.front())
-                                     : fmt::format("any of the {} origins from {} to {}", origins.size(),
-                                                   time.text(origins.front()), time.text(origins.back())),
-                 file->inits());
+      user_error(
+          "{}: this file has no forecast from {}; its init_time is {}. Add the missing forecasts to "
+          "this file, or leave it out",
+          file->path(),
+          origins.size() == 1 ? time.text(origins.front())
+                              : fmt::format("any of the {} origins from {} to {}", origins.size(),
+                                            time.text(origins.front()), time.text(origins.back())),
+          file->inits());
     origins = std::move(left);
   }
   if (origins.size() < all)
@@ -92,7 +95,7 @@ Members::Members(const Communicator& comm, std::vector<AverageMember> members,
   }
   agree(comm, [&] {
     if (first_run_ < 0)
-      user_error("none of the members is a run, which tells data and split. Name a run directory");
+      user_error("none of the members is a run, but data and split come from a run. Add a run directory");
   });
   domain_ = make_domain(comm, config());
   if (std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return run.second.config.windows(); }))
@@ -157,9 +160,9 @@ std::vector<Index> Members::test_origins(Index horizons) const {
                           std::back_inserter(both));
     if (both.empty() && !origins.empty())
       user_error(
-          "{}: its test part, {}, has no forecast origin in common with those of the other forecasters. Give "
-          "all of "
-          "them the same test part with --set split.test=PART (steps, a share, a date or \"rest\")",
+          "{}: its test part, {}, has no forecast origin in common with those of the other forecasters. "
+          "Give all forecasters the same test part with --set split.test=PART (steps, a share, a date or "
+          "\"rest\")",
           (*this)[member].name, part_text(domain_, split.test));
     origins = std::move(both);
   }
@@ -171,12 +174,13 @@ void Members::expect_same_data(const std::string& name, const Config& theirs, co
   const SeriesInfo &a = domain_.info, &b = other.info;
   const auto refuse = [&](const std::string& what) {
     if (parts_ == Parts::any)
-      user_error("{}: {}: forecasters are compared on the same nodes of the same data. Leave it out", name,
-                 what);
+      user_error(
+          "{}: {}: forecasters are compared on the same nodes of the same data. Leave this "
+          "forecaster out",
+          name, what);
     user_error(
         "{}: {}. All members of an average must forecast the same nodes of the same data, with the same "
-        "split. "
-        "Train this member anew, or leave it out",
+        "split. Train this member again, or leave it out",
         name, what);
   };
   agree(comm_, [&] {

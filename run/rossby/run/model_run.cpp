@@ -315,7 +315,8 @@ void ModelRun<T>::require_observed(double observed) const {
   if (observed > 0) return;
   const auto steps = domain_.split.training_steps();
   user_error(
-      "{}: the training part ({} to {}) has no observed value. Move it with split.train or data.first_step",
+      "{}: the training part ({} to {}) has no observed value. Move the training part with split.train or "
+      "data.first_step",
       domain_.info.path, domain_.info.time.text(steps.front()), domain_.info.time.text(steps.back()));
 }
 
@@ -326,7 +327,8 @@ void ModelRun<T>::require_validation(bool observed) {
   if (observed || part.empty() || !watches_validation(*config_)) return;
   user_error(
       "{}: schedule.metric = \"validation\" has nothing to watch: the validation part ({} to {}) has no "
-      "forecast with an observed target. Move it with split.validation, or set schedule.metric = \"train\"",
+      "forecast with an observed target. Move this part with split.validation, or set schedule.metric = "
+      "\"train\"",
       domain_.info.path, domain_.info.time.text(part.first), domain_.info.time.text(part.last - 1));
 }
 
@@ -350,11 +352,14 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
   const Index groups = forecasts ? 1 : config.parallel.time_groups;
   const Index stages = forecasts ? 1 : config.parallel.stages;
   if (!windowed && stages > 1)
-    user_error("parallel.stages = {} works only with models that have layers ({}). Set it to 1 for an {}",
-               stages, models_of_layers(), config.model.name);
+    user_error(
+        "parallel.stages = {} works only with models that have layers ({}). Set parallel.stages = 1 "
+        "for model.name = \"{}\"",
+        stages, models_of_layers(), config.model.name);
   if (stages == 1 && !forecasts && !config.parallel.stage_layers.empty())
     user_error(
-        "parallel.stage_layers needs parallel.stages of at least 2. Leave it out, or set parallel.stages");
+        "parallel.stage_layers needs parallel.stages of at least 2. Remove parallel.stage_layers, or set "
+        "parallel.stages = 2 or more");
   check_inputs(config);
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);

@@ -57,7 +57,7 @@ std::optional<FittedValues> ModelRun<T>::kept_fit(std::vector<Scaler> like) cons
   if (spec.transform.on() && config_->data.point == "mean")
     user_error(
         "--accept-changed-data: with data.transform = \"{}\" and data.point = \"mean\" forecasts depend on "
-        "errors in the training part, whose values have changed. Restore the data, or train anew",
+        "errors in the training part, whose values have changed. Restore the data, or train a new run",
         config_->data.transform);
   const bool cycles = spec.cycle.kind != CycleKind::none;
   return read_fitted(
@@ -85,15 +85,15 @@ DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann:
   const SeriesInfo& info = domain_.info;
   if (record_ && !record_->goes_with(data_hash_, info.time))
     user_error(
-        "{}: more has changed than values since {} was trained: nodes, coordinates, variables, edges, or the "
-        "times of steps. Restore the data, or train anew",
+        "{}: more has changed than values since {} was trained: nodes, coordinates, variables, edges, or "
+        "the times of steps. Restore the data, or train a new run",
         info.path, path);
   if (record_) return changes_of(*record_, data_hash_, *config_, domain_);
   const std::string begin = metadata.value("first_time", "");
   if (!begin.empty() && begin != info.time.text(0))
     user_error(
-        "{}: begins at {}, but the training at {}, and {} was written by an old version without the times of "
-        "its steps. Restore the data, or train anew",
+        "{}: begins at {}, but the training at {}, and {} was written by an old version without the times "
+        "of its steps. Restore the data, or train a new run",
         info.path, info.time.text(0), begin, path);
   return {0, 0,
           fmt::format("accepted  {}: the training part has changed; {} was written by an old version that "
@@ -111,7 +111,8 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
     if (!metadata.is_object()) metadata = nlohmann::json::object();
     const Index nodes = metadata.value("nodes", domain_.nodes());
     if (nodes != domain_.nodes())
-      user_error("{}: {} nodes{}, but {} was trained on {}. Train anew", domain_.info.path, domain_.nodes(),
+      user_error("{}: {} nodes{}, but {} was trained on {} nodes. Restore the data, or train a new run",
+                 domain_.info.path, domain_.nodes(),
                  config_->data.nodes == "all" ? "" : " have a value at some step", path, nodes);
     const std::string trained = metadata.value("training_hash", "");
     if (trained.empty() && other_file)
@@ -123,8 +124,8 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
     const std::string of_nodes = metadata.value("node_hash", "");
     if (differs && !of_nodes.empty() && of_nodes != node_hash(domain_))
       user_error(
-          "{}: its nodes are not those that {} was trained on, or are in another order. Bring them into the "
-          "order of the training, with xarray: ds.sel(node=names), or train anew",
+          "{}: its nodes are not those that {} was trained on, or are in another order. Bring the nodes "
+          "into the order of the training, with xarray: ds.sel(node=names), or train a new run",
           domain_.info.path, path);
     if (accepts && differs)
       changes = accept_changes(path, metadata);
@@ -132,8 +133,8 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
       changes.text = "accepted  no step of the training part has changed\n";
     else if (differs)
       user_error(
-          "{}: the training part ({} to {}) is not what {} was trained on. Restore the data, accept what has "
-          "changed with --accept-changed-data, or train anew",
+          "{}: the training part ({} to {}) is not what {} was trained on. Restore the data, accept what "
+          "has changed with --accept-changed-data, or train a new run",
           domain_.info.path, domain_.info.time.text(domain_.split.train.first),
           domain_.info.time.text(domain_.split.train.last - 1), path);
   });
@@ -206,8 +207,10 @@ std::string ModelRun<T>::start_from(const std::string& run) {
                  : std::string();
     };
     if (const std::string model = said("model"); model != config_->model.name)
-      user_error("train.from: {} has a model \"{}\", but model.name is \"{}\". Set the same model", path,
-                 model, config_->model.name);
+      user_error(
+          "train.from: {} has a model \"{}\", but model.name is \"{}\". Set model.name to the model "
+          "of this state, or remove train.from",
+          path, model, config_->model.name);
     for (const Parameter<T>* parameter : parameters()) {
       const bool by_node = parameter->placement != Placement::replicated;
       if (by_node && stored.nodes != domain_.nodes())
@@ -216,8 +219,10 @@ std::string ModelRun<T>::start_from(const std::string& run) {
             "on the same nodes",
             path, stored.nodes, domain_.info.path, domain_.nodes(), parameter->name);
       if (by_node && !said("node_hash").empty() && said("node_hash") != node_hash(domain_))
-        user_error("train.from: {} was trained on other nodes than those of {}, or on another order of them",
-                   path, domain_.info.path);
+        user_error(
+            "train.from: {} was trained on other nodes than those of {}, or on another order of "
+            "them. Train on the same nodes in the same order, or remove train.from",
+            path, domain_.info.path);
       if (parameter->name != "factors") continue;
       if (!said("first_time").empty() && said("first_time") != domain_.info.time.text(0))
         user_error(
@@ -228,8 +233,10 @@ std::string ModelRun<T>::start_from(const std::string& run) {
         if (array.name == "factors") latents = array.extents[0];
       const Index steps = parameter->split() ? parameter->outer_all : parameter->shape[0];
       if (latents > steps)
-        user_error("train.from: {} has latents of {} training steps, but split.train has {}", path, latents,
-                   steps);
+        user_error(
+            "train.from: {} has latents of {} training steps, but split.train has {}. Lengthen "
+            "split.train, or remove train.from",
+            path, latents, steps);
       if (latents < steps)
         remark = fmt::format("; latents of {} of {} training steps, the others begin anew", latents, steps);
     }

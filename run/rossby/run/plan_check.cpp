@@ -21,11 +21,19 @@ TrainingPlan read_measured(const std::string& run) {
   const std::string file = plan_file_of(run);
   std::error_code code;
   if (!std::filesystem::exists(file, code))
-    user_error("{}: cannot be read. Only runs of rossby train --machine have this file", file);
+    user_error(
+        "{}: cannot be read. Only runs of 'rossby train' with --machine have this file: repeat the "
+        "training with this option",
+        file);
   const Json json = Json::parse(read_text(file), nullptr, false);
-  if (json.is_discarded()) user_error("{}: not JSON", file);
+  if (json.is_discarded())
+    user_error("{}: the file is damaged: not JSON. Repeat the training with --machine", file);
   TrainingPlan plan = plan_of(json, file);
-  if (plan.measured.empty()) user_error("{}: its training has not ended", file);
+  if (plan.measured.empty())
+    user_error(
+        "{}: the training of this plan has not ended. Finish this training "
+        "with 'rossby train'",
+        file);
   return plan;
 }
 

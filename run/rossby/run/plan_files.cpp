@@ -86,7 +86,10 @@ Json json_of(const TrainingPlan& plan) {
 TrainingPlan plan_of(const Json& json, const std::string& origin) {
   try {
     if (const Json& format = json.at("format"); format != 1)
-      user_error("{}: format {}, this program reads 1", origin, format.dump());
+      user_error(
+          "{}: the file has format {}, but this version of Rossby reads format 1. Repeat the "
+          "training with this version",
+          origin, format.dump());
     auto plan = json.get<TrainingPlan>();
     plan.interpolated = prediction_of(json.at("predicted"));
     if (json.contains("asynchronous")) {
@@ -98,13 +101,18 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
       auto& of = plan.measured.emplace_back(m.get<TrainingPlan::Measured>());
-      if (!(of.step > 0)) user_error("{}: a measured step of {} s", origin, of.step);
+      if (!(of.step > 0))
+        user_error(
+            "{}: the file is damaged: a measured step takes {} s. Repeat the "
+            "training with --machine",
+            origin, of.step);
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
         of.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
     return plan;
   } catch (const Json::exception& error) {
-    user_error("{}: not a plan as 'rossby train --machine' writes it: {}", origin, error.what());
+    user_error("{}: not a plan of 'rossby train --machine': {}. Repeat the training with --machine", origin,
+               error.what());
   }
 }
 
@@ -164,20 +172,21 @@ std::vector<std::string> caveat_lines(const Prediction& p) {
   const auto far = [&](double share, const char* what) {
     if (share > far_share_told)
       lines.push_back(fmt::format(
-          "{:.0f} % of {} are calls far from all that were measured. Plan it on the ranks that it "
-          "will have, which measures them",
+          "{:.0f} % of {} are calls far from all measured ones. Start 'rossby plan' on the ranks of the "
+          "training to measure these calls",
           100 * share, what));
   };
-  far(p.far_share, "it");
-  far(p.validation_far_share, "a validation");
+  far(p.far_share, "the step time");
+  far(p.validation_far_share, "the validation time");
   if (!p.unmeasured.empty())
     lines.push_back(fmt::format(
-        "never measured, taken from what is nearest (bandwidth and flops, messages within a host): {}",
+        "never measured, predicted from the nearest measurements (bandwidth and flops, messages within a "
+        "host): {}",
         fmt::join(p.unmeasured, ", ")));
   if (!p.left_out.empty())
     lines.push_back(
-        fmt::format("never measured, taken to take no time: {}. Run all of 'rossby calibrate', on two ranks "
-                    "or more for several",
+        fmt::format("never measured, counted as no time: {}. Run 'rossby calibrate' without --only, on at "
+                    "least two ranks",
                     fmt::join(p.left_out, ", ")));
   return lines;
 }

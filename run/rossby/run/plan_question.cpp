@@ -30,7 +30,7 @@ double factor_of(const std::string& text, const std::string& all) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || !(value > 0) || !std::isfinite(value))
-    user_error("--what-if {}: \"{}\" is not a factor above 0. Write it like 2x", all, text);
+    user_error("--what-if {}: \"{}\" is not a factor above 0. Write a factor like 2x", all, text);
   return value;
 }
 
@@ -56,7 +56,8 @@ WhatIf what_if_of(const std::string& text) {
     const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
     // bf16 belongs to relations, other precisions to the model: two keys.
     const std::string key = name == "precision" && value == "bf16" ? "precision=bf16" : name;
-    if (!named.insert(key).second) user_error("--what-if {}: {} is given twice", text, key);
+    if (!named.insert(key).second)
+      user_error("--what-if {}: {} is given twice. Give each name once", text, key);
     if (const auto factor = factors.find(name); factor != factors.end())
       asked.factors.*factor->second = factor_of(value, text);
     else if (name == "gpu" && !value.empty())
@@ -97,13 +98,13 @@ void check_what_if(const PlanQuestion& question, const WhatIf& asked, const Mach
       question.what_if.find("products=") != std::string::npos)
     user_error(
         "--what-if {}: only GPUs round the operands of products to TF32, but this training is planned on "
-        "CPUs. "
-        "Leave it out",
+        "CPUs. Leave products=tf32 out",
         question.what_if);
   const bool host = config.parallel.device == "cpu";
   if (asked.factors.transfer != 1 && host)
     user_error(
-        "--what-if {}: this training is planned on CPUs, so that nothing is copied to devices. Leave it out",
+        "--what-if {}: this training is planned on CPUs, so that nothing is copied to devices. Leave "
+        "transfer out",
         question.what_if);
   const auto lacks = [&](const char* kind) {
     return std::none_of(there.rates.begin(), there.rates.end(),
@@ -112,8 +113,8 @@ void check_what_if(const PlanQuestion& question, const WhatIf& asked, const Mach
   if ((asked.factors.memory != 1 && lacks(host ? "stream" : "device_stream")) ||
       (asked.factors.compute != 1 && lacks(host ? "gemm" : "device_gemm")))
     user_error(
-        "--what-if {}: {} has no rates of memory and matrix products, which the plan needs. Measure them "
-        "with 'rossby calibrate --only {}'",
+        "--what-if {}: {} has no rates of memory and matrix products, which the plan needs. Measure these "
+        "rates with 'rossby calibrate --only {}'",
         question.what_if, question.machine, host ? "rates" : "device");
 }
 
@@ -126,7 +127,7 @@ class Plans {
         auto varied = varied_key(text);
         for (const auto& [key, values] : space_.vary)
           if (key == varied.first)
-            user_error("--vary {}: {} is given twice. Name all values at once", text, key);
+            user_error("--vary {}: {} is given twice. Give all values of a key in one --vary", text, key);
         space_.vary.push_back(std::move(varied));
       }
     });

@@ -266,7 +266,7 @@ Config planned_config(const Config& config, const MachineProfile& profile) {
   if ((asked == "cuda" && (!any || simulated)) || (asked == "simulated" && !simulated))
     user_error(
         "parallel.device = \"{}\", but the machine was measured without it. Run 'rossby calibrate --device "
-        "{}' on such a host",
+        "{}' on a host with this device",
         asked, asked);
   return sets.empty() ? config : config.with(sets);
 }

@@ -51,8 +51,10 @@ RunDirectory hold(const std::string& directory) {
   if (directory.empty()) user_error("the directory for the profile is missing. Give -o DIR");
   for (const char* other : {"config.toml", "average.json"})
     if (std::filesystem::exists(directory + "/" + other))
-      user_error("{}: contains {}, so that it is not the directory of a profile. Choose another one with -o",
-                 directory, other);
+      user_error(
+          "{}: contains {}, so that it is not the directory of a profile. Choose another directory "
+          "with -o",
+          directory, other);
   return RunDirectory::create(directory);
 }
 
@@ -117,12 +119,13 @@ class Search {
       }
       if (part.empty())
         user_error(
-            "{}: there is no validation part to compare candidates on. Set split.validation, or --folds 5",
+            "{}: there is no validation part to compare candidates on. Set split.validation (steps, a share "
+            "or a date), or give --folds 5",
             domain.info.path);
       if (origins == 0)
         user_error(
-            "{}: the validation part has {} steps, fewer than window.outputs = {}. Lengthen it with "
-            "split.validation, or set --folds",
+            "{}: the validation part has {} steps, fewer than window.outputs = {}. Lengthen this part with "
+            "split.validation, or give --folds 5",
             domain.info.path, part.size(), horizons);
     });
     agree(comm_, [&] {
@@ -146,8 +149,8 @@ class Search {
       if (state_.rungs.empty()) state_.budget = options_.budget, state_.timed = budget_.share == 0;
       if (state_.question != question || state_.budget != options_.budget)
         user_error(
-            "{}: this profile has other data, settings, candidates, budget, seed or number of ranks. Profile "
-            "into another directory with -o, or remove this one",
+            "{}: this profile has other data, settings, candidates, budget, seed or number of ranks. "
+            "Profile into another directory with -o, or remove this directory",
             options_.directory);
       return;
     }

@@ -52,7 +52,9 @@ HorizonScores scores_of_fold(const Communicator& comm, const Config& config, Ind
     user_error(
         "{}: {} has no observed value to compare forecasts with; {}", domain.info.path,
         folds > 0 ? fmt::format("fold {} of {} of the training part", fold, folds) : "the validation part",
-        folds > 0 ? "ask for fewer folds with --folds" : "choose another one with split.validation");
+        folds > 0 ? "ask for fewer folds with --folds"
+                  : "choose another validation part with "
+                    "split.validation");
   return scores;
 }
 

@@ -17,7 +17,8 @@ namespace {
 ProfileState read_profile_state(const std::string& directory) {
   const std::string file = profile_file_of(directory);
   if (!std::filesystem::exists(file))
-    user_error("{}: contains no profile. Make one with 'rossby profile SERIES -o {}'", directory, directory);
+    user_error("{}: contains no profile. Make a profile with 'rossby profile SERIES -o {}'", directory,
+               directory);
   return profile_from_text(read_text(file), file);
 }
 
@@ -27,7 +28,7 @@ std::vector<const ProfiledCandidate*> best_of(const ProfileState& state, Index c
   for (const ProfiledCandidate& one : state.candidates)
     if (one.status != ProfiledCandidate::Status::failed && one.chances.predicted > 0) all.push_back(&one);
   if (std::ssize(all) < count)
-    user_error("--best {}: the profile has {} candidates that can be trained. Ask for fewer", count,
+    user_error("--best {}: the profile has {} candidates that can be trained. Give a smaller number", count,
                all.size());
   std::stable_sort(all.begin(), all.end(),
                    [](const auto* a, const auto* b) { return a->chances.regret < b->chances.regret; });
@@ -39,7 +40,8 @@ std::vector<const ProfiledCandidate*> best_of(const ProfileState& state, Index c
 
 std::string best_config_of(const std::string& directory) {
   if (read_profile_state(directory).choice < 0)
-    user_error("{}: its profile has not chosen a candidate yet. Go on with 'rossby profile'", directory);
+    user_error("{}: the profile has not chosen a candidate yet. Continue this profile with 'rossby profile'",
+               directory);
   return directory + "/best.toml";
 }
 

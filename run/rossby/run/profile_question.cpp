@@ -78,7 +78,7 @@ std::vector<ProfiledCandidate> built_in() {
 
 std::vector<ProfiledCandidate> from_file(const std::string& path) {
   const std::vector<ProfiledCandidate> all = candidates_of(read_text(path), path);
-  if (all.empty()) user_error("{}: there is no table [[candidate]]. Add one for each candidate", path);
+  if (all.empty()) user_error("{}: there is no table [[candidate]]. Add a table for each candidate", path);
   constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   for (std::size_t k = 0; k < all.size(); ++k) {
     const std::string& name = all[k].name;
@@ -88,7 +88,11 @@ std::vector<ProfiledCandidate> from_file(const std::string& path) {
           "\"gru-wide\"",
           path, k + 1);
     for (std::size_t j = 0; j < k; ++j)
-      if (all[j].name == name) user_error("{}: two candidates have the name {}. Rename one", path, name);
+      if (all[j].name == name)
+        user_error(
+            "{}: two candidates have the name {}. Give each candidate a "
+            "different name",
+            path, name);
   }
   return all;
 }
@@ -114,7 +118,7 @@ std::vector<ProfiledCandidate> from_list(const std::string& list) {
   for (std::size_t k = 0; k < chosen.size(); ++k)
     for (std::size_t j = 0; j < k; ++j)
       if (chosen[j].name == chosen[k].name)
-        user_error("--candidates: {} is named twice. Name it once", chosen[k].name);
+        user_error("--candidates: {} is named twice. Name each candidate once", chosen[k].name);
   return chosen;
 }
 

@@ -86,8 +86,10 @@ std::vector<Index> searched(const ProfileState& state) {
 
 void expect_any_candidate(const ProfileState& state) {
   if (searched(state).empty())
-    user_error("no candidate can be trained; the first, {}: {}", state.candidates.front().name,
-               state.candidates.front().reason);
+    user_error(
+        "no candidate can be trained. The first candidate, {}, failed: {}. Choose other candidates "
+        "with --candidates",
+        state.candidates.front().name, state.candidates.front().reason);
 }
 
 double unit_cost(const ProfileState& state, const ProfiledCandidate& one, Index from, Index to) {

@@ -193,8 +193,10 @@ ProfileState profile_from_text(const std::string& text, const std::string& origi
     predict(state);
     return state;
   } catch (const Json::exception& error) {
-    user_error("{}: not what 'rossby profile' writes ({}). Remove it, or profile into another directory",
-               origin, error.what());
+    user_error(
+        "{}: not what 'rossby profile' writes ({}). Remove this file, or profile into another "
+        "directory with -o",
+        origin, error.what());
   }
 }
 

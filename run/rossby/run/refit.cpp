@@ -18,16 +18,19 @@ using Json = nlohmann::ordered_json;
 
 void check_refit(const Config& config) {
   if (config.split.folds > 0)
-    user_error("train.refit does not work with split.folds = {}. Leave one of them out", config.split.folds);
+    user_error("train.refit does not work with split.folds = {}. Set split.folds = 0 or train.refit = false",
+               config.split.folds);
   if (config.split.validation == "0")
-    user_error("train.refit chooses the epochs by the validation part. Set split.validation");
+    user_error(
+        "train.refit chooses the epochs by the validation part. Set split.validation (steps, a share "
+        "or a date)");
   if (config.train.keep == "last" || config.schedule.metric == "train")
     user_error("train.refit uses the epochs of the best state by validation. Leave {} out",
                config.train.keep == "last" ? "train.keep = \"last\"" : "schedule.metric = \"train\"");
   if (config.schedule.name == "plateau")
     user_error(
         "train.refit and schedule.name = \"plateau\": rates that follow the validation error cannot be "
-        "repeated without it. Use constant, cosine, linear or step");
+        "repeated without it. Set schedule.name to \"constant\", \"cosine\", \"linear\" or \"step\"");
 }
 
 /// Returns the settings of the second training, from the metadata of the first one's state.
@@ -37,8 +40,8 @@ std::vector<std::string> settings_after(const Config& config, const std::string&
   const Index best = count("best_epoch") + 1;
   if (best < 1)
     user_error(
-        "{}: no epoch has a validation error, so that train.refit cannot choose the epochs. Check "
-        "split.validation",
+        "{}: no epoch has a validation error, so that train.refit cannot choose the epochs. Move the "
+        "validation part to steps with observed values with split.validation",
         state);
   std::vector<std::string> sets = {
       "train.refit=false",

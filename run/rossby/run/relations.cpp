@@ -33,7 +33,7 @@ Index node_at(const Domain& domain, const std::string& text) {
   const auto of_file = [&](Index place) {
     const auto at = std::lower_bound(domain.file_node.begin(), domain.file_node.end(), place);
     if (at == domain.file_node.end() || *at != place)
-      user_error("--place {}: this node has no values in {}. Name another one", text, domain.info.path);
+      user_error("--place {}: this node has no values in {}. Name another node", text, domain.info.path);
     return at - domain.file_node.begin();
   };
   if (const auto label = std::find(labels.begin(), labels.end(), text); label != labels.end())
@@ -130,7 +130,7 @@ std::string relations_of_run(const Communicator& comm, const OpenRun& open, cons
   RelationLayout layout = agree(comm, [&] {
     if (learned.empty())
       user_error(
-          "this {} has no learned relations between nodes. They are learned by an stnn with "
+          "this {} has no learned relations between nodes. Relations are learned by an stnn with "
           "relation.discover, relation.mode = \"refine\" or relation.self, and by a graph_wavenet with "
           "model.adaptive",
           open.config.model.name);

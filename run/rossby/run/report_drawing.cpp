@@ -56,7 +56,11 @@ struct OwnFile {
   std::string path = (std::filesystem::temp_directory_path() / "rossby_report_XXXXXX").string();
   OwnFile() {
     const int file = ::mkstemp(path.data());
-    if (file < 0) user_error("{}: a temporary file cannot be made", path);
+    if (file < 0)
+      user_error(
+          "{}: this temporary file cannot be made. Set TMPDIR to a folder that can be "
+          "written",
+          path);
     ::close(file);
   }
   ~OwnFile() { ::unlink(path.c_str()); }
@@ -80,7 +84,7 @@ Drawing find_drawing(std::span<const std::string> modules) {
   for (const std::string& module : modules) packages += " python3-" + lower_case(module);
   if (found.folder.empty())
     found.missing =
-        "the scripts that draw were not found. Name their folder, jobscripts/report, with ROSSBY_REPORT";
+        "the scripts for the pictures were not found. Set ROSSBY_REPORT to the folder jobscripts/report";
   else if (found.python.empty())
     found.missing =
         fmt::format("no Python with {} was found. Run apt-get install{}, or name a Python with ROSSBY_PYTHON",
@@ -95,10 +99,11 @@ Drawn draw_report(const Drawing& drawing, std::span<const std::string> words) {
   const OwnFile printed, errors;
   const auto [status, signalled] =
       run_command(fmt::format("{} >{} 2>{}", command, quoted(printed.path), quoted(errors.path)));
-  if (signalled != 0) user_error("stopped by signal {} while {} drew", signalled, drawing.python);
+  if (signalled != 0)
+    user_error("stopped by signal {} while {} drew the pictures", signalled, drawing.python);
   if (exit_code(status) != 0) {
     const std::string line = last_line(read_text(errors.path));
-    return {"", line.empty() ? fmt::format("{} could not draw", drawing.python) : line};
+    return {"", line.empty() ? fmt::format("{} could not draw the pictures", drawing.python) : line};
   }
   return {last_line(read_text(printed.path)), ""};
 }

@@ -108,7 +108,8 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
   if (!asked.empty()) {
     const std::string folder = std::filesystem::path(asked).parent_path().string();
     if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
-      user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
+      user_error("{}: cannot be written: {}: {}. Name a file in another folder", asked, place,
+                 std::strerror(errno));
     std::vector<std::string> inputs{config.relation.file,
                                     trained_graph,
                                     state,
@@ -124,7 +125,8 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
     return asked;
   }
   if (!directory->writable() || ::access(directory->path().c_str(), W_OK) != 0)
-    user_error("{}: you cannot write into this run directory. Name a file with --output", directory->path());
+    user_error("{}: you cannot write into this run directory. Name a file in another folder with --output",
+               directory->path());
   return usual;
 }
 
@@ -141,10 +143,11 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     if (!std::filesystem::exists(run.state)) {
       if (!CheckpointFolder(checkpoint_folder_of(path)).newest_first().empty())
         user_error(
-            "{}: the training has not ended, and there is no {}. Start it again, or write the state of its "
-            "newest checkpoint: rossby train {} --run {} --write-state",
+            "{}: the training has not ended, and there is no {}. Start the training again, or write the "
+            "state of the newest checkpoint: rossby train {} --run {} --write-state",
             path, run.state, quoted(path + "/config.toml"), quoted(path));
-      user_error("{} has no trained state ({} is missing). Train it first", path, run.state);
+      user_error("{} has no trained state ({} is missing). Train this run first with 'rossby train'", path,
+                 run.state);
     }
     return read_state_metadata(run.state);
   });
@@ -164,8 +167,8 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
         return names_file(difference) || cuts_batches(trained, difference);
       });
       if (!edited.empty())
-        user_error("{} was changed after the training: {}. Set it back, or train anew", file,
-                   fmt::join(edited, "; "));
+        user_error("{} was changed after the training: {}. Restore the earlier values, or train a new run",
+                   file, fmt::join(edited, "; "));
     }
     run.trained_on = trained.data.file;
     run.trained_graph = trained.relation.file;
@@ -175,7 +178,8 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
              (difference.starts_with("split.test:") && !state.parts.empty());
     };
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
-      if (!of_evaluation(difference)) user_error("--set would change the model of {}: {}", path, difference);
+      if (!of_evaluation(difference))
+        user_error("--set would change the model of {}: {}. Leave this --set out", path, difference);
     all.insert(all.end(), state.parts.begin(), state.parts.end());
     const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");

@@ -56,16 +56,17 @@ RunStart look_at_run(const Communicator& comm, const TrainOptions& options) {
           options.run);
     else if (trained && start.older.empty())
       user_error(
-          "{} already contains a run without checkpoints. Choose another --run directory, or remove this one",
+          "{} already contains a run without checkpoints. Choose another --run directory, or remove this "
+          "directory",
           options.run);
   });
   const bool any = !broadcast(comm, start.older.empty() ? "" : "some").empty();
   start.checkpoint = next_checkpoint(comm, start.older);
   if (options.write_state && !any)
-    user_error("{}: there is no checkpoint whose state could be written. Train without --write-state",
+    user_error("{}: there is no checkpoint whose state could be written. Leave --write-state out to train",
                checkpoint_folder_of(options.run));
   if (any && !start.checkpoint)
-    user_error("{}: all checkpoints are damaged. Remove them to start anew",
+    user_error("{}: all checkpoints are damaged. Remove these checkpoints to start anew",
                checkpoint_folder_of(options.run));
   return start;
 }
@@ -98,8 +99,10 @@ void expect_shared_run(const Communicator& comm, const std::string& run) {
     const std::string folder = checkpoint_folder_of(run);
     for (int tries = 0; !std::filesystem::is_directory(folder); ++tries) {
       if (tries == 50)
-        user_error("{}: the directory does not exist on this host. All ranks need to see the run directory",
-                   folder);
+        user_error(
+            "{}: the directory does not exist on this host. Put the run directory on a file system "
+            "that all hosts share",
+            folder);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   });

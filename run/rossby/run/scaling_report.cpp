@@ -248,13 +248,11 @@ std::string markdown_of(const ScalingReport& report) {
   for (const ScalingStudy& study : report.studies)
     for (const ScalingRow& row : study.rows) text += row_text(study, row);
   text +=
-      "\nA step is that of the epoch of median time, without the first where there are others; a row is the "
-      "median of its runs. Speed-up and efficiency are over the fastest row of the fewest ranks of a study: "
-      "strong "
-      "t1/tP "
-      "and t1/(P tP), weak P t1/tP and t1/tP with P in multiples of these ranks. Waiting for other ranks is "
-      "part of "
-      "the regions. Memory is that of the rank that needed most.\n";
+      "\nThe step time is that of the epoch with the median time; the first epoch is left out if there are "
+      "others. A row is the median of its runs. Speed-up and efficiency are over the fastest row of the "
+      "fewest ranks of a study: strong t1/tP and t1/(P tP), weak P t1/tP and t1/tP with P in multiples of "
+      "these ranks. Waiting for other ranks is part of the regions. Memory is that of the rank that needed "
+      "most.\n";
   for (const ScalingStudy& study : report.studies)
     if (study.prediction_error)
       text += fmt::format("\n{}: the predictions are off by {:.1f} % in the mean.\n", one_line(study.label),

@@ -150,8 +150,8 @@ void read_plan(ScalingRun& run, bool place_known) {
   const TrainingPlan plan = plan_of(json, file);
   if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.place.time_groups < 1 || plan.place.stages < 1 ||
       plan.place.ranks % (plan.place.time_groups * plan.place.stages) != 0)
-    user_error("{}: {} ranks on {} hosts in {} stages of {} time groups", file, plan.place.ranks,
-               plan.place.hosts, plan.place.stages, plan.place.time_groups);
+    user_error("{}: these numbers do not fit together: {} ranks on {} hosts in {} stages of {} time groups",
+               file, plan.place.ranks, plan.place.hosts, plan.place.stages, plan.place.time_groups);
   if (!place_known) {
     run.place = plan.place;
     run.time_groups = plan.place.time_groups;
@@ -260,7 +260,9 @@ void compare_with_list(const std::string& folder, const StudyFile& study, const 
   };
   for (const ScalingRun& run : all.runs)
     if (foreign(run))
-      all.left_out.push_back({run.path, "is not among the runs that study.json lists, nor called like one"});
+      all.left_out.push_back({run.path,
+                              "is not among the runs that study.json lists, and has no name of "
+                              "such a run"});
   std::erase_if(all.runs, foreign);
   std::set<std::string> there(found.runs.begin(), found.runs.end());
   for (const LeftOut& folder_found : found.unreadable) there.insert(folder_found.path);
@@ -280,16 +282,21 @@ StudyFile read_study_file(const std::string& folder) {
   const Json json = Json::parse(read_text(file), nullptr, false);
   try {
     if (!json.is_object()) user_error("not a JSON object");
-    if (json.at("format") != 1) user_error("format {}, this program reads 1", json.at("format").dump());
+    if (json.at("format") != 1)
+      user_error(
+          "the file has format {}, but this version of Rossby reads format "
+          "1",
+          json.at("format").dump());
     const std::string kind = json.at("kind");
     if (kind != "strong" && kind != "weak")
-      user_error("kind {}, it is strong or weak", json.at("kind").dump());
+      user_error("kind is {}, but must be \"strong\" or \"weak\"", json.at("kind").dump());
     study.weak = kind == "weak";
     study.label = json.at("label").get<std::string>();
     study.scaled = json.at("scaled").get<std::vector<std::string>>();
     for (const Json& run : json.value("runs", Json::array())) study.runs.push_back(run.at("run"));
   } catch (const std::exception& error) {
-    user_error("{}: not a study as jobscripts/scaling writes it: {}", file, error.what());
+    user_error("{}: not a study of jobscripts/scaling: {}. Restore this file, or remove it and give --kind",
+               file, error.what());
   }
   study.found = true;
   return study;
@@ -300,10 +307,10 @@ StudyFile read_study_file(const std::string& folder) {
 ScalingRuns read_scaling_runs(const std::string& folder) {
   std::error_code code;
   if (!fs::is_directory(folder, code))
-    user_error("{}: no such folder. Give the one that run directories lie in", folder);
+    user_error("{}: no such folder. Give the folder that contains the run directories", folder);
   if (const std::string why = no_look_into(folder); !why.empty()) user_error("{}: {}", folder, why);
   if (fs::exists(folder + "/metrics.jsonl", code))
-    user_error("{} is a run directory itself. Give the folder that the runs of a study lie in", folder);
+    user_error("{} is a run directory itself. Give the folder that contains the runs of a study", folder);
   ScalingRuns all;
   all.folder = plain(folder);
   Found found;
@@ -326,7 +333,8 @@ ScalingRuns read_scaling_runs(const std::string& folder) {
   for (const auto& [path, study] : all.studies) compare_with_list(path, study, found, all);
   if (all.runs.empty() && all.left_out.size() == found.unreadable.size())
     user_error(
-        "{}: no run directory of 'rossby train' one or two levels below it (config.toml, metrics.jsonl){}",
+        "{}: this folder has no run directory of 'rossby train' (config.toml, metrics.jsonl) one or two "
+        "levels down. Give a folder that contains run directories{}",
         folder,
         found.unreadable.empty()
             ? ""

@@ -33,7 +33,8 @@ ScoredBeside::ScoredBeside(const Config& config, const KspSolver& solver, const 
     this->files.back().expect_nodes(domain.file_node);
     const std::vector<std::string> all = this->names();
     if (std::count(all.begin(), all.end(), all.back()) > 1)
-      user_error("{}: two files of forecasts would be called {} in the tables. Rename one", path, all.back());
+      user_error("{}: two files of forecasts would be called {} in the tables. Rename one of these files",
+                 path, all.back());
   }
 }
 
@@ -139,7 +140,8 @@ Index asked_baseline(const std::vector<std::string>& names, const std::string& a
     user_error("--against {}: {}", asked,
                names.size() == 1
                    ? std::string("nothing else is scored. Set evaluate.baselines = true, or give --baseline")
-                   : fmt::format("it is one of {}", fmt::join(names.begin() + 1, names.end(), ", ")));
+                   : fmt::format("this is not a scored forecaster. Choose from {}",
+                                 fmt::join(names.begin() + 1, names.end(), ", ")));
   return at - names.begin();
 }
 

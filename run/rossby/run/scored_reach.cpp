@@ -32,7 +32,10 @@ Index horizons_of(const Config& config, const ScoredReach& reach) {
 
 TestForecasts test_of(const Config& config, const ScoredReach& reach, const Split& split) {
   if (config.evaluate.kind == "rollout") {
-    if (split.test.size() < 1) user_error("evaluate: there is no test part. Set split.test");
+    if (split.test.size() < 1)
+      user_error(
+          "evaluate: there is no test part. Choose one with --set "
+          "split.test=PART (steps, a share, a date or \"rest\")");
     Rollout rollout = rollout_of(reach, split);
     return {std::move(rollout.origins), rollout.horizons};
   }

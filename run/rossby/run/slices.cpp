@@ -37,7 +37,10 @@ std::vector<double> row_values(const Domain& domain, const std::string& option, 
 void add_times(Slices& slices, const TimeAxis& time, const std::string& by) {
   if (by.empty()) return;
   if (!time.dated())
-    user_error("--by {}: the time axis of the data has no dates. Leave it out, or give the axis dates", by);
+    user_error(
+        "--by {}: the time axis of the data has no dates. Leave --by out, or give the time axis "
+        "units with a date, such as \"days since 1970-01-01\"",
+        by);
   slices.time_kind = by;
   const auto hour_of = [&](Index step) {
     // Stamps may be rounded: half a second of slack.
@@ -75,9 +78,12 @@ std::vector<std::uint8_t> inside_box(const Domain& domain, const std::string& op
                                      const std::vector<double>& box) {
   if (box.size() != 4)
     user_error("{}: the box has {} numbers. Write lat_min,lat_max,lon_min,lon_max", option, box.size());
-  if (box[0] > box[1]) user_error("{}: lat_min is above lat_max", option);
+  if (box[0] > box[1]) user_error("{}: lat_min is above lat_max. Exchange these numbers", option);
   if (domain.latitude.empty() || domain.longitude.empty())
-    user_error("{}: the data have no latitudes and longitudes of their nodes. Name a mask variable", option);
+    user_error(
+        "{}: the data have no latitudes and longitudes of their nodes. Write NAME=VARIABLE with a "
+        "mask variable",
+        option);
   const auto around = [](double degrees) {
     const double rest = std::fmod(degrees, 360.0);
     return rest < 0 ? rest + 360 : rest;
@@ -98,7 +104,7 @@ void add_region(Slices& slices, const Domain& domain, const std::string& text) {
     user_error("{}: not a region. Write NAME=lat_min,lat_max,lon_min,lon_max or NAME=VARIABLE", option);
   const std::string name = text.substr(0, equals), what = text.substr(equals + 1);
   if (std::count(slices.regions.begin(), slices.regions.end(), name) > 0)
-    user_error("{}: two regions have this name. Rename one", option);
+    user_error("{}: two regions have this name. Give each region a different name", option);
   slices.regions.push_back(name);
   if (const auto box = numbers_of(what)) {
     slices.inside.push_back(inside_box(domain, option, *box));
@@ -116,7 +122,9 @@ Slices make_slices(const Domain& domain, const std::string& weights, const std::
   Slices slices;
   if (weights == "area") {
     if (domain.latitude.empty())
-      user_error("--weights area: the data have no latitudes of their nodes. Name a variable with weights");
+      user_error(
+          "--weights area: the data have no latitudes of their nodes. Give --weights VARIABLE with a "
+          "variable of the data");
     for (const GlobalRow row : domain.rows)
       slices.weights.push_back(
           std::max(0.0, std::cos(domain.latitude[row_index(row)] * std::numbers::pi / 180)));
@@ -124,8 +132,10 @@ Slices make_slices(const Domain& domain, const std::string& weights, const std::
     slices.weights = row_values(domain, "--weights " + weights, weights);
     for (const double w : slices.weights)
       if (!std::isfinite(w) || w < 0)
-        user_error("--weights {}: a forecast node has {}, but weights have to be numbers of at least 0",
-                   weights, w);
+        user_error(
+            "--weights {}: a forecast node has {}, but weights have to be numbers of at least 0. "
+            "Correct this variable",
+            weights, w);
   }
   add_times(slices, domain.info.time, by);
   for (const std::string& region : regions) add_region(slices, domain, region);
@@ -140,10 +150,14 @@ void expect_nodes(const Communicator& comm, const Slices& slices) {
   std::vector<double> weighted{slices.weights.empty() ? 0.0 : 1.0};
   reducer.sum(std::span<double>(sums));
   reducer.sum(std::span<double>(weighted));
-  if (weighted[0] > 0 && !(sums[0] > 0)) user_error("--weights: all weights are 0");
+  if (weighted[0] > 0 && !(sums[0] > 0))
+    user_error("--weights: all weights are 0. Give a variable with weights above 0");
   for (std::size_t k = 1; k < sums.size(); ++k)
     if (sums[k] == 0)
-      user_error("--region {}: no node of the run lies in this region", slices.regions[k - 1]);
+      user_error(
+          "--region {}: no node of the run lies in this region. Correct the limits or the mask of "
+          "this region",
+          slices.regions[k - 1]);
 }
 
 }  // namespace rossby

@@ -42,21 +42,27 @@ std::string models_of_layers() {
 std::vector<int> stages_of_layers(const Config& config, Index stages) {
   const auto [all, recurrent] = layers_of(config);
   if (all == 0 && config.windows() && config.windows()->embeddings().any())
-    user_error("parallel.stages = {} does not work with learned vectors (model.*_embedding). Set it to 1",
-               stages);
+    user_error(
+        "parallel.stages = {} does not work with learned vectors (model.*_embedding). Set "
+        "parallel.stages = 1",
+        stages);
   if (all == 0)
-    user_error("parallel.stages = {} works only with models that have layers ({}). Set it to 1 for a {}",
-               stages, models_of_layers(), config.model.name);
+    user_error(
+        "parallel.stages = {} works only with models that have layers ({}). Set parallel.stages = 1 "
+        "for model.name = \"{}\"",
+        stages, models_of_layers(), config.model.name);
   if (config.train.recompute == "step")
     user_error(
-        "train.recompute = \"step\" recomputes all layers together, but parallel.stages = {} separates them. "
-        "Set \"cell\"",
+        "train.recompute = \"step\" recomputes all layers together, but parallel.stages = {} separates "
+        "them. Set train.recompute = \"cell\"",
         stages);
   const Index layers = recurrent ? all / 2 : all;
   const char* kind = recurrent ? "cells of encoder and decoder" : "layers";
   if (stages > all)
-    user_error("parallel.stages = {} is too many: the model has {} {}, and every stage needs at least one",
-               stages, all, kind);
+    user_error(
+        "parallel.stages = {} is too many: the model has {} {}, and every stage needs at least one. "
+        "Lower parallel.stages",
+        stages, all, kind);
   std::vector<Index> parts = config.parallel.stage_layers;
   if (parts.empty()) parts = equal_parts(recurrent && stages <= layers ? layers : all, stages);
   const Index sum = std::accumulate(parts.begin(), parts.end(), Index{0});

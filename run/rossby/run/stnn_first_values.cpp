@@ -29,7 +29,7 @@ void StnnRun<T>::start(Purpose purpose) {
     if (domain_.info.features != stnn_settings(*config_).latent)
       user_error(
           "model.start = \"data\" needs as many latents as features, but model.latent is {} and the series "
-          "has {}. Set model.latent",
+          "has {}. Set model.latent to this number of features",
           stnn_settings(*config_).latent, domain_.info.features);
     start.data = &series_;
     start.learned = learned_steps(domain_.split);  // training must not see a held-out fold

@@ -159,8 +159,8 @@ void StnnRun<T>::check_validation() const {
   if (part.empty() || !watches_validation(*config_) || validation_fits()) return;
   user_error(
       "schedule.metric = \"validation\" has nothing to watch: the validation part has {} steps, fewer than "
-      "evaluate.horizons = {}. Lower that, lengthen the part with split.validation, or set validation.kind = "
-      "\"rollout\" or schedule.metric = \"train\"",
+      "evaluate.horizons = {}. Lower evaluate.horizons, lengthen this part with split.validation, or set "
+      "validation.kind = \"rollout\" or schedule.metric = \"train\"",
       part.size(), task_options(*config_).horizons);
 }
 
@@ -312,9 +312,10 @@ std::string StnnRun<T>::remarks() const {
         gaps.size(), domain_.info.time.text(gaps.front().after));
   remarks += this->suspects() + this->anomaly_remark();
   if (!domain_.split.validation.empty() && !validation_fits())
-    remarks +=
-        fmt::format("warning   validation is left out: it has {} steps, fewer than evaluate.horizons = {}\n",
-                    domain_.split.validation.size(), task_options(*config_).horizons);
+    remarks += fmt::format(
+        "warning   validation is left out, because its part has {} steps, fewer than "
+        "evaluate.horizons = {}\n",
+        domain_.split.validation.size(), task_options(*config_).horizons);
   return remarks;
 }
 

@@ -127,7 +127,8 @@ void check_starts(const Config& config, Index nodes) {
 void check_rates(const Config& config) {
   if (config.optimiser.lr_scaling != "none")
     user_error(
-        "optimiser.lr_scaling = \"{}\" works only with window models. Leave it out for model.name = \"stnn\"",
+        "optimiser.lr_scaling = \"{}\" works only with window models. Remove optimiser.lr_scaling for "
+        "model.name = \"stnn\"",
         config.optimiser.lr_scaling);
   const OptimiserSettings& rates = config.optimiser;
   for (const auto& [key, rate] :
@@ -242,7 +243,9 @@ BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
   batches.groups = grid.groups();
   batches.group = grid.group();
   if (batches.pairs && batches.joint)
-    user_error("train.joint = true needs train.sampling = \"slabs\". Set one of them");
+    user_error(
+        "train.joint = true needs train.sampling = \"slabs\". Set train.sampling = \"slabs\" or "
+        "train.joint = false");
   return batches;
 }
 

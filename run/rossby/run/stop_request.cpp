@@ -73,7 +73,7 @@ double parse_duration(std::string_view text, std::string_view key) {
     if (good) rest.erase(0, static_cast<std::size_t>(end - rest.c_str()) + 1);
   }
   if (!good || seconds <= 0)
-    user_error("{} = \"{}\" is not a time. Write it like 1h50m, 45m, 90s or 2d", key, text);
+    user_error("{} = \"{}\" is not a time. Write a time like 1h50m, 45m, 90s or 2d", key, text);
   return seconds;
 }
 
@@ -114,7 +114,7 @@ TimeGuard::TimeGuard(double stop_after_seconds) : limit_(stop_after_seconds) {
   if (error != std::errc{} || rest != text.data() + text.size() || !(job_end_ > 0 && job_end_ < latest))
     doubt_ = fmt::format("{} = \"{}\" is not a time in seconds since 1970", job_end_variable, text);
   else if (job_end_ <= process_start)
-    doubt_ = fmt::format("{} = {} ({}) has passed: it is that of another job", job_end_variable, text,
+    doubt_ = fmt::format("{} = {} ({}) has passed: this time belongs to another job", job_end_variable, text,
                          time_text(job_end_));
   if (!doubt_.empty()) job_end_ = 0;
 }

@@ -172,8 +172,10 @@ class Started {
         fs::create_directories(target, code);
         fs::rename(run / name, target / name, code);
         if (code)
-          user_error("{}: cannot move {} of the earlier state there: {}", target.string(), name,
-                     code.message());
+          user_error(
+              "{}: cannot move {} of the earlier state to this folder: {}. Check the permissions of "
+              "the run directory",
+              target.string(), name, code.message());
         moved.emplace_back(name);
       }
     });
@@ -248,7 +250,9 @@ double worst_peak_resident(Reducer& reducer) {
 Trained train(const Communicator& comm, const Config& config, const TrainOptions& options) {
   if (config.train.refit) {
     if (!options.record.empty() || !options.replay.empty())
-      user_error("train.refit trains twice, but --record and --replay work with one training. Leave one out");
+      user_error(
+          "train.refit trains twice, but --record and --replay work with one training. Set "
+          "train.refit = false, or leave --record and --replay out");
     return refit(comm, config, options);
   }
   return as_run(comm, [&](const Communicator& run) {

@@ -333,7 +333,7 @@ void Training<T>::load(const Checkpoint& checkpoint) {
       hash != run_->training_hash())
     throw BadContinuation(
         fmt::format("{} was written with other data: the training part of {} has other times, or a grid of "
-                    "another shape",
+                    "another shape. Restore the data, or choose another --run directory",
                     checkpoint.path, run_->domain().info.path));
   const auto arrays = trainer_.arrays(checkpoint.training.has_best);
   run_->read(checkpoint.path, arrays);
@@ -358,7 +358,7 @@ void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) 
     next = next_checkpoint(comm_, candidates);
   }
   if (!next)
-    user_error("{}: all checkpoints are damaged. Remove them to start anew",
+    user_error("{}: all checkpoints are damaged. Remove these checkpoints to start anew",
                std::filesystem::path(tried).parent_path().string());
   saved_ = next->path;
   cut_metrics();

@@ -47,7 +47,7 @@ ScheduleOptions schedule_options(const Config& config) {
   options.min_lr = config.schedule.min_lr;
   options.milestones = config.schedule.milestones;
   if (!std::ranges::is_sorted(options.milestones, std::ranges::less_equal{}))
-    user_error("schedule.milestones do not ascend. Write them like [20, 30, 40]");
+    user_error("schedule.milestones do not ascend. Write ascending numbers like [20, 30, 40]");
   options.hold = config.schedule.hold;
   options.final_share = config.schedule.final;
   return options;
@@ -74,8 +74,8 @@ TrainerOptions trainer_options(const Config& config, bool has_validation) {
   options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
   if (watches_validation(config) && !has_validation)
     user_error(
-        "schedule.metric = \"validation\" has nothing to watch. Set split.validation or split.folds, or "
-        "schedule.metric = \"train\"");
+        "schedule.metric = \"validation\" has nothing to watch. Set split.validation (steps, a share or a "
+        "date) or split.folds (2 or more), or schedule.metric = \"train\"");
   return options;
 }
 

@@ -189,7 +189,7 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
                config.schedule.metric,
                validation_seen
                    ? "Try a smaller optimiser.lr"
-                   : "No target of the validation part is observed: move it with split.validation");
+                   : "No target of the validation part is observed: move this part with split.validation");
   fmt::print("state     {}\n", state_file_of(run));
 }
 

@@ -16,7 +16,7 @@ void WindowRun<T>::correct_base(Purpose purpose, bool data_changed) {
   if (data_changed)
     user_error(
         "--accept-changed-data: model.base_forecast = \"{}\" is fitted to the training part, whose values "
-        "have changed. Restore the data, or train anew",
+        "have changed. Restore the data, or train a new run",
         config_->model.base_forecast);
   const std::span<const Index> held = store_->held();
   const auto holds = [&](Index place) { return std::binary_search(held.begin(), held.end(), place); };

@@ -23,14 +23,13 @@ void check_inputs(const Config& config) {
                                     {"data.static", !config.data.fixed.empty()}})
     if (is_set && !windowed)
       user_error(
-          "{}: model.name = \"{}\" reads only the series that it forecasts. Leave the key out, or choose a "
+          "{}: model.name = \"{}\" reads only the series that it forecasts. Remove this key, or choose a "
           "window model such as dcrnn",
           key, name);
   if (!windowed && config.model.corrects())
     user_error(
-        "model.base_forecast = \"{}\" does not work with model.name = \"{}\", which has no windows. Leave it "
-        "out, or "
-        "choose a window model such as stid",
+        "model.base_forecast = \"{}\" does not work with model.name = \"{}\", which has no windows. Remove "
+        "model.base_forecast, or choose a window model such as stid",
         config.model.base_forecast, name);
   if (!windowed) return;
   const bool knows = model_named(name).reads_known;
@@ -43,7 +42,7 @@ void check_inputs(const Config& config) {
   if (!knows)
     user_error(
         "window.known_times = true: model.name = \"{}\" does not read inputs of the steps that it forecasts "
-        "(dcrnn and gru do). Set it to false",
+        "(dcrnn and gru do). Set window.known_times = false",
         name);
   const WindowSettings& window = config.window;
   if (!window.time_of_day && !window.day_of_week && !window.day_of_year && window.holidays.empty())
@@ -80,7 +79,7 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
     if (behind > 0)
       user_error(
           "the forecast reads data.known_inputs at its {} steps, but {} of them are after the end of the "
-          "data, {}. Give their values with --inputs FILE",
+          "data, {}. Give the values of these steps with --inputs FILE",
           steps, behind, time.text(last));
     std::vector<double> seen(static_cast<std::size_t>(steps * known));
     for (Index h = 0; h < steps; ++h)
@@ -89,8 +88,8 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
     block_reducer_.sum(std::span<double>(seen));
     if (const auto missing = std::ranges::find(seen, 0.0); missing != seen.end())
       user_error(
-          "{}: no node has a value of data.known_inputs at {}, which is forecast. Give them with --inputs "
-          "FILE",
+          "{}: no node has a value of data.known_inputs at {}, which is forecast. Give these values with "
+          "--inputs FILE",
           domain_.info.path, time.text(origin + 1 + (missing - seen.begin()) / known));
     return;
   }
@@ -110,7 +109,7 @@ void WindowRun<T>::fit_inputs(const std::vector<Index>& training, const FittedVa
   const std::size_t targets = domain_.info.variables.size();
   for (std::size_t v = 0; v < inputs.variables.size(); ++v)
     if (this->summaries_[targets + v].finite() == 0)
-      user_error("{}: variable {} has no value in the training part. Leave it out of data.inputs",
+      user_error("{}: variable {} has no value in the training part. Remove this variable from data.inputs",
                  domain_.info.path, inputs.variables[v].name);
   MpiReducer space(grid_.space()), groups(grid_.time());
   const auto fit_part = [&](Index first, Index channels) {
@@ -136,7 +135,9 @@ std::string WindowRun<T>::input_remarks() const {
   };
   const std::vector<std::string>& holidays = config_->window.holidays;
   if (!holidays.empty() && std::none_of(holidays.begin(), holidays.end(), is_in_training))
-    text += "warning   none of window.holidays is in the training part: the model learns nothing of them\n";
+    text +=
+        "warning   none of window.holidays is in the training part: the model learns nothing about "
+        "these holidays\n";
   if (!domain_.inputs.variables.empty() && !config_->data.null_value.empty())
     text += fmt::format(
         "remark    data.null_value = {} applies only to variables that are forecast: inputs mark missing "
@@ -159,8 +160,8 @@ std::string unseen_rows(const CalendarPhases& phases, std::string_view table, co
   for (Index t = 0; t < split.steps; ++t) unseen += seen[row_of(t)] ? 0 : 1;
   if (unseen == 0) return "";
   return fmt::format(
-      "warning   model.{}_embedding: {} steps after the training part are at times that do not occur in it, "
-      "so that their vectors are not trained. Try 0\n",
+      "warning   model.{}_embedding: {} steps after the training part are at times that do not occur in "
+      "this part, so that the vectors of these times are not trained. Try to set this key to 0\n",
       table, unseen);
 }
 

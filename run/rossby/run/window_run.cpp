@@ -52,13 +52,18 @@ void check_quantiles(const TrainSettings& train) {
   const std::vector<Index>& levels = train.quantiles;
   if (levels.empty()) return;
   if (train.loss != "pinball")
-    user_error("train.quantiles needs train.loss = \"pinball\", but it is \"{}\". Set one of them",
-               train.loss);
+    user_error(
+        "train.quantiles needs train.loss = \"pinball\", but train.loss is \"{}\". Set train.loss = "
+        "\"pinball\", or remove train.quantiles",
+        train.loss);
   if (std::adjacent_find(levels.begin(), levels.end(), std::greater_equal()) != levels.end())
-    user_error("train.quantiles = [{}] do not ascend. Sort them", fmt::join(levels, ", "));
-  if (!std::binary_search(levels.begin(), levels.end(), Index{50}))
-    user_error("train.quantiles = [{}] does not have 50, the median, which is the forecast. Add it",
+    user_error("train.quantiles = [{}] do not ascend. Sort these numbers from the smallest to the largest",
                fmt::join(levels, ", "));
+  if (!std::binary_search(levels.begin(), levels.end(), Index{50}))
+    user_error(
+        "train.quantiles = [{}] does not have 50, the median, which is the forecast. Add 50 to "
+        "train.quantiles",
+        fmt::join(levels, ", "));
 }
 
 /// A single loss in original units is dominated by the largest values.
@@ -148,8 +153,10 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   // Nobody reads the values of traced steps.
   if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.train.seed));
   if (purpose != Purpose::tracing && corrects() && !model_->clear_last_layer() && grid_.stages() == 1)
-    user_error("model.base_forecast: model.name = \"{}\" has no last layer that can start at 0. Leave it out",
-               config.model.name);
+    user_error(
+        "model.base_forecast: model.name = \"{}\" has no last layer that can start at 0. Remove "
+        "model.base_forecast",
+        config.model.name);
   if (trains(purpose) && low_rank() > 0 && config.relation.low_rank_start == "eof") start_low_rank_at_eofs();
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.optimiser.decay;
 }

@@ -17,7 +17,8 @@ void check_window_relations(const Config& config) {
   const auto refuse = [&](bool asked, const char* setting) {
     if (asked)
       user_error(
-          "{} works only with model.name = \"stnn\". A {} uses the weights of relation.graph as they are",
+          "{} works only with model.name = \"stnn\". A {} uses the weights of relation.graph as they are. "
+          "Remove this setting, or set model.name = \"stnn\"",
           setting, config.model.name);
   };
   refuse(config.relation.mode == "refine", "relation.mode = \"refine\"");
@@ -50,16 +51,18 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
         config.model.name);
   if (wanted.one_relation && graph.relations > 1)
     user_error(
-        "model.name = \"{}\" uses one relation, but relation.graph = \"{}\" makes {}. Set \"grid\" or "
-        "\"nearest\", or model.name = \"dcrnn\"",
+        "model.name = \"{}\" uses one relation, but relation.graph = \"{}\" makes {}. Set relation.graph = "
+        "\"grid\" or \"nearest\", or model.name = \"dcrnn\"",
         config.model.name, config.relation.graph, graph.relations);
   agree(comm, [&] {
     if (any_weights) return;
     const auto negative =
         std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
     if (negative != graph.value.end())
-      user_error("the graph has an edge with weight {:.6g}, but a {} needs weights that are not negative",
-                 *negative, config.model.name);
+      user_error(
+          "the graph has an edge with weight {:.6g}, but a {} needs weights that are not negative. "
+          "Give a graph without negative weights",
+          *negative, config.model.name);
   });
   MpiMailbox mailbox(comm);
   return make_supports(wanted, graph, domain.partition, mailbox);

@@ -302,7 +302,7 @@ TEST(TimeAxis, Refusals) {
   EXPECT_HAS(refusal({0, 2, 1}, "1"), "does not ascend: step 2 has 1, the step before it 2");
   EXPECT_HAS(
       refusal({0, 55, 5}, "minutes since 2012-11-04 01:00"),
-      "step 2 has 5 (2012-11-04T01:05), the step before it 55 (2012-11-04T01:55). Is it local time at");
+      "step 2 has 5 (2012-11-04T01:05), the step before it 55 (2012-11-04T01:55). If the times are local");
   EXPECT_HAS(refusal({0, std::numeric_limits<double>::quiet_NaN()}, "1"), "step 1 has no usable time");
   EXPECT_HAS(refusal({0, 9.97e36}, "days since 1970-01-01"), "step 1 has no usable time");
   EXPECT_HAS(refusal({0}, "months since 1970-01-01"),
@@ -312,7 +312,7 @@ TEST(TimeAxis, Refusals) {
   EXPECT_HAS(refusal({0}, "days since 1970-13-01"), "1970-13-01");
   EXPECT_HAS(refusal({0}, "months since 1970-01-01", "noleap"), "in which all are alike (360_day)");
   EXPECT_HAS(refusal({0}, "days since 1970-01-01", "lunar"),
-             "calendar \"lunar\" is unknown. Known calendars are standard,");
+             "calendar \"lunar\" is unknown. Set the attribute calendar of the time variable to standard,");
   EXPECT_HAS(refusal({0}, "days since 1970-02-30", "365_day"), "1970-02-30");
 }
 
@@ -394,9 +394,9 @@ TEST(TimeAxis, StepsInATime) {
     EXPECT_NE(user_message([&] { (void)five.steps_in(text); }).find("one step every 5 minutes"),
               std::string::npos)
         << text;
-  EXPECT_NE(user_message([&] { (void)five.steps_in("1 month"); }).find("its step: 5 minutes"),
+  EXPECT_NE(user_message([&] { (void)five.steps_in("1 month"); }).find("whose step is 5 minutes"),
             std::string::npos);
-  EXPECT_NE(user_message([&] { (void)TimeAxis::counter(9).steps_in("1 h"); }).find("its step: 1 step"),
+  EXPECT_NE(user_message([&] { (void)TimeAxis::counter(9).steps_in("1 h"); }).find("whose step is 1 step"),
             std::string::npos);
 }
 
@@ -415,7 +415,7 @@ TEST(TimeAxis, SpansEndAtGaps) {
 TEST(TimeAxis, OneOrNoStep) {
   const TimeAxis one = axis({5}, "days since 1970-01-01");
   EXPECT_EQ(one.step_text(), "none");
-  EXPECT_HAS(user_message([&] { (void)one.after(0, 1); }), "one step only");
+  EXPECT_HAS(user_message([&] { (void)one.after(0, 1); }), "only one step");
   EXPECT_EQ(axis({}, "1").size(), 0);
   // A slice of one step keeps the step length of its axis.
   EXPECT_EQ(TimeAxis::monthly(24, "1986-01").slice(3, 1).after(0, 1).text(0), "1986-05");

@@ -359,7 +359,7 @@ TEST_F(FieldCases, VariablesThatDescribeOthersAreNoSeries) {
       "dim time 4\ndim node 3\nvar time double time\natt time units char \"days since 2000-01-01\"\nramp "
       "time 0 1 4\n"
       "var f float time node\natt f flag_meanings char \"good bad\"\nramp f 0 1 12\n";
-  EXPECT_HAS(refusal(flags), "f would, but describes others");
+  EXPECT_HAS(refusal(flags), "f would fit, but describes other variables");
   EXPECT_EQ(open(flags, {"f"}).info().variables[0].name, "f");
   // Only the name is a hint: the variable is taken if there is no other.
   EXPECT_EQ(
@@ -450,7 +450,7 @@ TEST_F(FieldCases, FactorsThatUnpackNothingAreRefused) {
 
 TEST_F(FieldCases, AttributesThatAreNearlyCalledSoAreNamed) {
   EXPECT_HAS(join(open(small + "att x FillValue float 7\n").info().remarks),
-             "x: attribute FillValue is ignored. If _FillValue is meant, rename it");
+             "x: attribute FillValue is ignored. If _FillValue is meant, rename the attribute");
   EXPECT_HAS(join(open(small + "att x slope float 0.1\n").info().remarks), "If scale_factor is meant");
   EXPECT_HAS(join(open(small + "att x missing-value float -9\n").info().remarks),
              "If missing_value is meant");
@@ -1009,7 +1009,7 @@ TEST_F(FieldCases, DatesThatClaimToCountFromADate) {
       join(open(with("double", "seconds since 1970-01-01", "1420070400000 1420070460000 1420070520000"))
                .info()
                .remarks),
-      "warning: its stamps run from 46970-");
+      "warning: the stamps run from 46970-");
   EXPECT_TRUE(open(with("double", "days since 0001-01-01", "736000 736001 736002")).info().remarks.empty());
   EXPECT_HAS(refusal(with("int64", "", "1420070400000000000 1420074000000000000 1420077600000000000")),
              "units = \"nanoseconds since 1970-01-01\"");
@@ -1030,7 +1030,7 @@ TEST_F(FieldCases, TextsThatAreAlmostDates) {
              "2 of 3 have no offset from UTC");
   // The hour repeated at the end of summer time; steps in another order.
   const std::string twice = refusal(with("\"2015-10-25 01:00\" \"2015-10-25 02:00\" \"2015-10-25 02:00\""));
-  EXPECT_HAS(twice, "summer time, use UTC");
+  EXPECT_HAS(twice, "summer time), write UTC");
   EXPECT_EQ(twice.find("float32"), std::string::npos);
   EXPECT_HAS(refusal(with("2015-01-02 2015-01-01 2015-01-03")), "Sort the steps");
 }
@@ -1045,10 +1045,10 @@ TEST_F(FieldCases, MoreVariablesThatAreNotTheSeries) {
   // Members of an ensemble are neither nodes nor features.
   EXPECT_HAS(refusal("dim time 2\ndim member 3\ndim node 2\nvar time double time\nramp time 0 1 2\n"
                      "var x float time member node\nramp x 0 1 12\n"),
-             "has 3 members along member. Take one of them");
+             "has 3 members along member. Select one member");
   // Dimensions in another order, or grids, which only names distinguish from nodes and features.
-  for (const auto& [a, b, why] : {std::tuple{"channel", "sensor", "wrong order: transpose it"},
-                                  {"lead", "place", "wrong order: transpose it"},
+  for (const auto& [a, b, why] : {std::tuple{"channel", "sensor", "wrong order. Transpose the variable"},
+                                  {"lead", "place", "wrong order. Transpose the variable"},
                                   {"level", "node", "levels along level. Take one"},
                                   {"ny", "nx", "ds.stack(node=(\"ny\", \"nx\"))"},
                                   {"south_north", "west_east", "without latitudes"}})

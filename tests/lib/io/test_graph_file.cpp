@@ -142,7 +142,7 @@ TEST(EdgeTable, Refusals) {
   refuse("a,b,c\nd,e,f\n", "t.csv:2: \"d\"");
   refuse("0,b,1\n", "t.csv:1: \"b\"");
   refuse("To,From,weight\n0,1,1\n",
-         "t.csv:1: the columns are To,From, but source,destination is expected. Swap them");
+         "t.csv:1: the columns are To,From, but source,destination is expected. Swap the two columns");
   EXPECT_HAS(user_message([&] { (void)read_edge_table(folder / "none.csv", numbers, {}); }), "none.csv");
 }
 
@@ -157,8 +157,8 @@ TEST(EdgeTable, Matrices) {
   EXPECT_EQ(edges[0].destination, 1);
   EXPECT_EQ(edges[1].weight, -1);
   EXPECT_HAS(user_message([&] { read("0,1\n1,0,0\n", 2); }),
-             "m.csv:2: 3 columns in row 1. The matrix needs 2 rows");
-  EXPECT_HAS(user_message([&] { read("0,1\n", 2); }), "m.csv: 1 rows. The matrix needs 2 rows");
+             "m.csv:2: there are 3 columns in row 1. Write a matrix of 2 rows");
+  EXPECT_HAS(user_message([&] { read("0,1\n", 2); }), "m.csv: there are 1 rows. Write a matrix of 2 rows");
   EXPECT_HAS(user_message([&] { read("0,1\n1,0\n0,0\n", 2); }), "m.csv:3: 2 columns in row 2");
   EXPECT_HAS(user_message([&] { read("0,1\n1,nan\n", 2); }), "m.csv:2: \"nan\" in column 1");
 }

@@ -160,7 +160,7 @@ TEST(SeriesFile, FillsGapsOfItsTimeAxis) {
   maker.times = {0, 1, 2, 3.4, 5};
   maker.write(folder / "jitter.nc");
   EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "jitter.nc", {}, 0, -1, {}, true); }),
-             "not regular, so that its gaps cannot be filled");
+             "not regular, so the gaps of the time axis cannot be filled");
 }
 
 TEST(SeriesFile, InfinityIsMissing) {
@@ -258,7 +258,7 @@ TEST(SeriesFile, Edges) {
   maker.edge_dst = {1, 2};
   maker.write(folder / "unequal.nc");
   EXPECT_HAS(user_message([&] { open(folder / "unequal.nc"); }),
-             "edge arrays of unequal length: edge_src has 3, edge_dst has 2");
+             "the edge arrays have unequal lengths: edge_src has 3, edge_dst has 2");
 }
 
 TEST(SeriesFile, Refusals) {
@@ -297,14 +297,15 @@ TEST(SeriesFile, MissingDamagedAndForeignFiles) {
   EXPECT_HAS(user_message([&] { open(folder / "text.nc"); }),
              "not a NetCDF file, but a table of text (CSV?)");
   std::ofstream(folder / "empty.nc").close();
-  EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "empty: was its download");
+  EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "empty: download or copy the file again");
   Maker{}.write(folder / "whole.nc");
   const auto size = std::filesystem::file_size(folder / "whole.nc");
   for (const auto cut : {size - 1, size / 2, size / 10, std::uintmax_t{9}}) {
     std::filesystem::copy_file(folder / "whole.nc", folder / "cut.nc",
                                std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(folder / "cut.nc", cut);
-    EXPECT_HAS(user_message([&] { open(folder / "cut.nc"); }), "cut.nc: not a readable NetCDF file") << cut;
+    EXPECT_HAS(user_message([&] { open(folder / "cut.nc"); }), "cut.nc: this is not a readable NetCDF file")
+        << cut;
   }
 }
 

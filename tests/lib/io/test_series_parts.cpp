@@ -102,7 +102,7 @@ TEST_F(SeriesParts, AreTheOneFile) {
     EXPECT_EQ(values(parts), values(one));
     EXPECT_EQ(values(parts, {2, 0}), values(one, {2, 0}));
     EXPECT_EQ(parts.observed(0, 3), one.observed(0, 3));
-    EXPECT_EQ(remarks(parts).find("order of their first stamps") == std::string::npos, in_order);
+    EXPECT_EQ(remarks(parts).find("order of their first times") == std::string::npos, in_order);
     EXPECT_EQ(parts.info().path, fmt::format("{} ... {} (3 files)", a, c));
     for (Index first = 0; first < 9; ++first)
       for (Index count = 0; first + count <= 9; ++count) {
@@ -204,11 +204,12 @@ TEST_F(SeriesParts, Names) {
   EXPECT_EQ(series_names(List{"nothing.nc"}), List{"nothing.nc"}) << "opening it says why";
   const std::string odd = make("q[1]*.nc", {0, 4});
   EXPECT_EQ(series_names(List{odd}), List{odd}) << "what is there is no pattern";
-  EXPECT_HAS(refusal({folder_ / "z*.nc"}), "no file matches this pattern (data.file)");
+  EXPECT_HAS(refusal({folder_ / "z*.nc"}), "no file matches this pattern. Correct data.file");
   EXPECT_HAS(refusal({write("empty.txt", "\n# nothing\n")}), "names no file");
   EXPECT_HAS(refusal({write("lost.txt", a + "\nlost.nc\n")}), "lost.txt:2: lost.nc: no such file");
   EXPECT_HAS(refusal({write("beside.txt", "p1.nc\n")}), "relative paths start at the working directory");
-  EXPECT_HAS(refusal({write("bytes.txt", std::string("a\0b\n", 4))}), "not text, so not a list of files");
+  EXPECT_HAS(refusal({write("bytes.txt", std::string("a\0b\n", 4))}),
+             "the line is not text. Write a list of files");
   EXPECT_HAS(refusal({a, b, a}), "p1.nc: the file is named twice");
   EXPECT_HAS(refusal({a, ""}), "an empty name");
   std::filesystem::create_symlink(a, folder_ / "link.nc");

@@ -390,8 +390,9 @@ TEST(CudaGraphs, ThatFailSaySoOnce) {
       };
       if (at.fails != &Capturing::fail_make) step();
       api.*at.fails = 700;
-      EXPECT_EQ(error_of(step),
-                std::string("GPU 0 failed while ") + at.what + ": CUDA error 700: text of 700");
+      EXPECT_EQ(error_of(step), std::string("GPU 0 failed while ") + at.what +
+                                    ": CUDA error 700: text of 700. "
+                                    "Check the GPU with nvidia-smi, then start again");
       EXPECT_EQ(error_of([&] { driver.wait(); }), "") << "nothing is captured any more";
       // Memory is given back whatever happens.
       void* memory = driver.allocate(64);

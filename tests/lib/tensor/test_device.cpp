@@ -472,23 +472,29 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
     EXPECT_EQ(driver.name(), "Fake GPU (sm_90)");
     api.fail_copy = 700;
     EXPECT_EQ(error_of([&] { driver.copy_in(nullptr, nullptr, 1); }),
-              "GPU 1 failed while copying to it: CUDA error 700: text of 700");
+              "GPU 1 failed while copying to it: CUDA error 700: text of 700. "
+              "Check the GPU with nvidia-smi, then start again");
     api.fail_wait = 719;
     EXPECT_EQ(error_of([&] { driver.wait(); }),
-              "GPU 1 failed while it exchanged: CUDA error 719: text of 719");
+              "GPU 1 failed while it exchanged: CUDA error 719: text of 719. "
+              "Check the GPU with nvidia-smi, then start again");
     EXPECT_EQ(error_of([&] { driver.wait(driver.make_event()); }),
-              "GPU 1 failed while it worked up to an event: CUDA error 719: text of 719");
+              "GPU 1 failed while it worked up to an event: CUDA error 719: text of 719. "
+              "Check the GPU with nvidia-smi, then start again");
     api.fail_event = 400;
     EXPECT_EQ(error_of([&] { driver.fork(); }),
-              "GPU 1 failed while recording an event: CUDA error 400: text of 400");
+              "GPU 1 failed while recording an event: CUDA error 400: text of 400. "
+              "Check the GPU with nvidia-smi, then start again");
     EXPECT_EQ(error_of([&] { (void)driver.seconds_between(nullptr, nullptr); }),
-              "GPU 1 failed while asking what it took: CUDA error 400: text of 400");
+              "GPU 1 failed while asking what it took: CUDA error 400: text of 400. "
+              "Check the GPU with nvidia-smi, then start again");
     api.fail_event = 0;
     EXPECT_FLOAT_EQ(static_cast<float>(driver.seconds_between(nullptr, nullptr)), 2.5e-3F);
     driver.check_launch("a kernel");
     api.fail_launch = 9;
     EXPECT_EQ(error_of([&] { driver.check_launch("a kernel"); }),
-              "GPU 1 failed to start a kernel: CUDA error 9: text of 9");
+              "GPU 1 failed to start a kernel: CUDA error 9: text of 9. "
+              "Check the GPU with nvidia-smi, then start again");
     api.fail_launch = 0;
     api.fail_allocate = 2;
     const int before = api.forgotten;
@@ -496,7 +502,9 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
     EXPECT_EQ(driver.allocate_pinned(100), nullptr);
     EXPECT_EQ(api.forgotten, before + 2);
     api.fail_allocate = 700;  // an error of an earlier kernel
-    const std::string kernels = "GPU 1 failed while allocating memory: CUDA error 700: text of 700";
+    const std::string kernels =
+        "GPU 1 failed while allocating memory: CUDA error 700: text of 700. "
+        "Check the GPU with nvidia-smi, then start again";
     EXPECT_EQ(error_of([&] { (void)driver.allocate(100); }), kernels);
     EXPECT_EQ(error_of([&] { (void)driver.allocate_pinned(100); }), kernels);
   }
@@ -509,7 +517,8 @@ TEST(Cuda, KernelsAreNotForOldGpus) {
   api.major = 7;
   const CudaDevices found = cuda_devices(&api);
   api.fail_properties = 46;
-  EXPECT_EQ(cuda_devices(&api).reason, "GPU 0 cannot be identified: CUDA error 46: text of 46");
+  EXPECT_EQ(cuda_devices(&api).reason,
+            "GPU 0 cannot be identified: CUDA error 46: text of 46. Check the GPU with nvidia-smi");
   EXPECT_EQ(found.count, 0);
   EXPECT_EQ(found.reason.find("GPU 0 is Fake GPU (sm_70), kernels are for sm_80 and newer"), 0U)
       << found.reason;
@@ -525,10 +534,13 @@ TEST(Cuda, OutOfMemoryIsTheUsersToMend) {
 }
 
 TEST(Cuda, DevicesThatAreNotThereAreNamed) {
-  EXPECT_EQ(error_of([] { CudaDriver driver(0, nullptr); }), "no GPU was found: this build has no CUDA");
+  EXPECT_EQ(error_of([] { CudaDriver driver(0, nullptr); }),
+            "no GPU was found: this build has no CUDA. "
+            "Use a host with a GPU, or set parallel.device = \"cpu\"");
   FakeApi api;
   EXPECT_EQ(cuda_devices(&api).count, 2);
-  EXPECT_EQ(error_of([&] { CudaDriver driver(2, &api); }), "GPU 2 does not exist: this process sees 2");
+  EXPECT_EQ(error_of([&] { CudaDriver driver(2, &api); }),
+            "GPU 2 does not exist: this process sees 2 GPUs. Check CUDA_VISIBLE_DEVICES");
   api.devices = 0;
   EXPECT_EQ(cuda_devices(&api).reason, "the driver sees no GPU");
   api.fail_count = 35;
@@ -538,11 +550,13 @@ TEST(Cuda, DevicesThatAreNotThereAreNamed) {
   api.devices = 1;
   api.fail_set = 101;
   EXPECT_EQ(error_of([&] { CudaDriver driver(0, &api); }),
-            "GPU 0 failed while choosing it: CUDA error 101: text of 101");
+            "GPU 0 failed while choosing it: CUDA error 101: text of 101. "
+            "Check the GPU with nvidia-smi, then start again");
   api.fail_set = 0;
   api.fail_stream = 2;
   EXPECT_EQ(error_of([&] { CudaDriver driver(0, &api); }),
-            "GPU 0 failed while making a stream: CUDA error 2: text of 2");
+            "GPU 0 failed while making a stream: CUDA error 2: text of 2. "
+            "Check the GPU with nvidia-smi, then start again");
 }
 
 TEST(Cuda, TheRealRuntimeSaysWhyThereIsNoGpu) {

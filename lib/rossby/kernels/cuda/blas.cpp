@@ -72,7 +72,10 @@ class Blas {
 
  private:
   static void check(cublasStatus_t status, const char* what) {
-    if (status != CUBLAS_STATUS_SUCCESS) user_error("cuBLAS failed while {}: status {}", what, int(status));
+    if (status != CUBLAS_STATUS_SUCCESS)
+      user_error(
+          "cuBLAS failed while {}: status {}. Check the GPU with nvidia-smi, and the CUDA installation", what,
+          int(status));
   }
 
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what it recommends on sm_90

@@ -13,8 +13,8 @@ namespace {
 
 [[noreturn]] void refuse_choices(const std::string& text) {
   user_error(
-      "model.base_chosen = \"{}\": this version does not know these choices of the linear baseline. Train "
-      "the run anew",
+      "model.base_chosen = \"{}\": this version does not know these choices of the linear baseline. Train a "
+      "new run with this version",
       text);
 }
 

@@ -130,7 +130,10 @@ class RidgeVarBySize final : public Baseline {
       return form_->fit(series, split, reducer);
     }
     if (const std::string why = against_iterations(steps, nodes); !why.empty()) {
-      if (wanted) user_error("evaluate.var_solver = \"iterative\": {}", why);
+      if (wanted)
+        user_error(
+            "evaluate.var_solver = \"iterative\": {}. With \"auto\", the program chooses another solver",
+            why);
       fit_dual(series, split, reducer, settings_.gram_steps, steps);
       remark_ += "; all of them: " + why;
       return;

@@ -121,29 +121,32 @@ void WaveNet::check(const WindowChecks& checks) const {
   const GraphWavenetOptions options = options_of(checks.shape);
   if (checks.shape.inputs > options.receptive_steps())
     user_error(
-        "window.inputs = {} is too long: model.blocks = {} and model.block_layers = {} cover {} steps. Raise "
-        "one of them, or set window.inputs to at most {}",
+        "window.inputs = {} is too long: model.blocks = {} and model.block_layers = {} cover {} steps. "
+        "Raise model.blocks or model.block_layers, or set window.inputs to at most {}",
         checks.shape.inputs, options.blocks, options.block_layers, options.receptive_steps(),
         options.receptive_steps());
   if (options.layers() < 2)
     user_error(
         "model.blocks = 1 and model.block_layers = 1 make one layer, and the last layer of a graph_wavenet "
-        "has no graph convolution. Set one of them to 2 or more");
+        "has no graph convolution. Set one of these keys to 2 or more");
   if (options.powers < 1)
-    user_error("model.diffusion_steps = 0 is too few for a graph_wavenet. Set 1 or more");
+    user_error(
+        "model.diffusion_steps = 0 is too few for a graph_wavenet. Set model.diffusion_steps to 1 or more");
   if (!options.adaptive && checks.graph == "none")
     user_error(
-        "model.name = \"graph_wavenet\" needs a graph or model.adaptive = true. Set relation.graph, or leave "
-        "model.adaptive as it is");
+        "model.name = \"graph_wavenet\" needs a graph or model.adaptive = true. Set relation.graph, or set "
+        "model.adaptive = true");
   const auto refuse = [](bool asked, const char* setting, const char* instead) {
     if (asked) user_error("{} does not work with model.name = \"graph_wavenet\": {}", setting, instead);
   };
   refuse(checks.recompute == Recompute::step, "train.recompute = \"step\"",
-         "it has no recurrent steps; \"cell\" computes its layers again");
-  refuse(legacy_, "model.diffusion = \"legacy\"", "it takes powers of its supports. Leave the key out");
-  refuse(samples_, "model.sampling_decay", "it forecasts all steps at once. Set 0");
-  refuse(layers_set_, "model.layers", "set model.blocks and model.block_layers, and leave it out");
-  refuse(units_set_, "model.units", "set model.channels, and leave it out");
+         "the model has no recurrent steps. Set \"cell\" to compute the layers again");
+  refuse(legacy_, "model.diffusion = \"legacy\"",
+         "the model takes powers of its supports. Leave the key out");
+  refuse(samples_, "model.sampling_decay",
+         "the model forecasts all steps at once. Set model.sampling_decay = 0");
+  refuse(layers_set_, "model.layers", "set model.blocks and model.block_layers, and leave model.layers out");
+  refuse(units_set_, "model.units", "set model.channels, and leave model.units out");
 }
 
 std::shared_ptr<const Architecture> configure(const KeyValues& values) {

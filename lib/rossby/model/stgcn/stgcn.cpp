@@ -295,24 +295,27 @@ class SpatioTemporalGcn final : public WindowArchitectureOf<SpatioTemporalGcn> {
 
 void SpatioTemporalGcn::check(const WindowChecks& checks) const {
   if (settings_.block_channels.size() != 3)
-    user_error("model.block_channels has {} numbers: a block of an stgcn has 3 convolutions. Give three",
-               settings_.block_channels.size());
+    user_error(
+        "model.block_channels has {} numbers: a block of an stgcn has 3 convolutions. Give three numbers",
+        settings_.block_channels.size());
   const Index used = 2 * settings_.blocks * (settings_.taps - 1);
   if (options_of(checks.shape).steps_left() < 1)
     user_error(
         "window.inputs = {} is too short: model.st_blocks = {} and model.temporal_kernel = {} consume {} "
-        "steps and need one more. Set window.inputs to at least {}, or lower one of them",
+        "steps and need one more. Set window.inputs to at least {}, or lower model.st_blocks or "
+        "model.temporal_kernel",
         checks.shape.inputs, settings_.blocks, settings_.taps, used, used + 1);
   if (checks.recompute == Recompute::step)
     user_error(
-        "train.recompute = \"step\" is not for model.name = \"stgcn\": it has no recurrent steps; \"cell\" "
-        "computes its blocks again");
+        "train.recompute = \"step\" is not for model.name = \"stgcn\": the model has no recurrent steps. "
+        "Set \"cell\" to compute the blocks again");
   if (first_order() && order_set_)
     user_error(
         "model.diffusion_steps is not for model.graph_convolution = \"first_order\". Leave the key out");
   if (!first_order() && settings_.order < 1)
     user_error(
-        "model.diffusion_steps = 0: Chebyshev polynomials of order 0 see no neighbours. Set 1 or more");
+        "model.diffusion_steps = 0: Chebyshev polynomials of order 0 see no neighbours. Set "
+        "model.diffusion_steps to 1 or more");
 }
 
 std::shared_ptr<const Architecture> configure(const KeyValues& values) {

@@ -57,8 +57,8 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
   void check(const WindowChecks& checks) const override {
     if (checks.recompute == Recompute::step)
       user_error(
-          "train.recompute = \"step\" is not for model.name = \"stid\": it has no recurrent steps; \"cell\" "
-          "computes its layers again");
+          "train.recompute = \"step\" is not for model.name = \"stid\": the model has no recurrent steps. "
+          "Set \"cell\" to compute the layers again");
   }
 
   template <class T>

@@ -61,7 +61,7 @@ Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relation
   if (!options.learned_decoder && options.latent != options.features)
     user_error(
         "model.decoder = \"identity\" needs as many latents as features, but model.latent is {} and the "
-        "series has {} features. Set model.latent",
+        "series has {} features. Set model.latent to the number of features",
         options.latent, options.features);
   const auto own = [&](auto& slot, std::string name, Placement placement, std::vector<Index> shape) {
     slot = std::make_unique<Parameter<T>>(std::move(name), placement, std::move(shape));

@@ -95,7 +95,8 @@ void Stnn<T>::start(const StnnStart& start) {
   if (start.persistence) {
     if (options_.layers != 1)
       user_error(
-          "model.dynamics_start = \"persistence\" needs model.layers = 1, but it is {}. Set one of them",
+          "model.dynamics_start = \"persistence\" needs model.layers = 1, but model.layers is {}. Set "
+          "model.layers = 1, or choose another model.dynamics_start",
           options_.layers);
     persistence(*weights_[0], *biases_[0], relations_->bank(), options_.latent);
   }

@@ -41,10 +41,11 @@ class TemporalGcn final : public WindowArchitectureOf<TemporalGcn> {
   void check(const WindowChecks& checks) const override {
     if (!checks.is_new) return;
     if (settings_.layers != 1)
-      user_error("model.layers is not for model.name = \"tgcn\": it has one layer. Leave the key out");
+      user_error("model.layers is not for model.name = \"tgcn\": the model has one layer. Leave the key out");
     if (settings_.sampling_decay > 0)
       user_error(
-          "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once. Set 0");
+          "model.sampling_decay is not for model.name = \"tgcn\": the model forecasts all steps at once. "
+          "Set model.sampling_decay = 0");
   }
 
   template <class T>
