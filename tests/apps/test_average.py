@@ -382,7 +382,7 @@ class Averages(Runs, LoadsJson):
         self.refuse(2, ["evaluate", "of_again"], "of_again/average.json: mine.nc was written again after the average was made")
         self.netcdf("mine.nc", forecasts(lambda h, i: 1))
         shutil.rmtree(self.path("again"))
-        self.refuse(2, ["forecast", "of_again", "--steps", "1"], "member again is not there")
+        self.refuse(2, ["forecast", "of_again", "--steps", "1"], "member again is missing")
         self.succeed(2, *self.arguments("again", "model.name=gru", "window.inputs=3", "window.outputs=3", "model.units=4",
                                         "model.layers=1", "train.seed=7"))
         self.refuse(2, ["evaluate", "of_again"], "again was trained again after the average was made")

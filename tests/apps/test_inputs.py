@@ -200,7 +200,7 @@ class Further(Runs):
         self.succeed(2, *self.training("run_ahead"))
         names = ("tide", "works")
         for file, cdl, message in (
-                ("late.nc", series(4, 31, names=names), r"no values for 2001-01-02T06:00.*times are 2001-01-02T07:00 to"),
+                ("late.nc", series(4, 31, names=names), r"no values for 2001-01-02T06:00.*has the times 2001-01-02T07:00 to"),
                 ("fewer.nc", series(4, 29, nodes=range(2), names=names), "2 nodes instead of 3"),
                 ("feet.nc", series(4, 29, names=names, units="ft"), 'tide is in "ft", but in "m"'),
                 ("lacking.nc", series(4, 29, names=("tide",)), "no variable works"),

@@ -89,8 +89,8 @@ class Pipeline(RingRuns):
                 ([STAGES, "parallel.stage_layers=[4]"], r"parallel.stage_layers = \[4\] does not fit. Give 2 numbers"),
                 ([STAGES, "parallel.stage_layers=[0, 2]"], r"parallel.stage_layers"),
                 ([STAGES, "train.recompute=step"], r'train.recompute = "step".* parallel.stages = 2.*"cell"'),
-                ([STAGES, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0"], r"parallel.stages = 2 .* tgcn"),
-                ([STAGES, "model.name=stnn"], r"parallel.stages = 2 .* stnn"),
+                ([STAGES, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0"], r"parallel.stages = 2 .*\"tgcn\""),
+                ([STAGES, "model.name=stnn"], r"parallel.stages = 2 .*\"stnn\""),
                 (["window.micro_batches=5"], r"window.micro_batches = 5 .* window.batch = 4")):
             self.refuse_settings(settings, pattern)
         self.refuse(4, self.arguments("refused", "parallel.stages=4", *GRAPH_WAVENET, "model.blocks=1"),

@@ -50,7 +50,7 @@ class PlanFaults(PlanRuns):
         found = self.answer(2, "windows.toml", "--machine", "odd.json", "--candidates")[1]
         self.assertIn(2, {c["stages"] for c in found})
         for c in found:
-            self.assertRegex(c["refused"], "masked_absolute_error[a-z_, ]* never measured")
+            self.assertRegex(c["refused"], "never measured: [a-z_, ]*masked_absolute_error")
         self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits into memory. The first one: .*masked_absolute_error")
 
     def test_pairs_that_there_are(self):
@@ -74,7 +74,7 @@ class PlanFaults(PlanRuns):
         for c in found:
             self.assertEqual(bool(c["refused"]), c["ranks"] > 1)
             self.assertEqual(c["speed_up"] > 0, c["ranks"] == 1, "no gain of what does not fit")
-        self.assertRegex(out, r"\n +2 .* - +-  [a-z_, ]+ never measured")
+        self.assertRegex(out, r"\n +2 .* - +-  never measured: [a-z_, ]+")
         self.assertNotIn(" 0.00 ", out)
         # The plan reports how many candidates rely on missing measurements.
         out = self.answer(1, "stnn.toml", "--machine", "machine.json", "--ranks", "1,4", "--ranks-per-host", "2")[0]

@@ -156,7 +156,7 @@ class ReportFaults(Studies):
                 err = process.communicate(timeout=30)[1]
             self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(process.returncode, 1, err)
-            self.assertRegex(err, rf"^rossby: stopped by signal {int(number)} while \./slow_python drew\n$")
+            self.assertRegex(err, rf"^rossby: stopped by signal {int(number)} while \./slow_python drew the pictures\n$")
             self.assertEqual(sorted(os.listdir(out)), ["scaling.json", "table.md"])
 
     def test_output_that_is_lost(self):

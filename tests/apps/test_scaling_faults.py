@@ -309,7 +309,7 @@ class Jobs(Faults):
         self.submit(self.slurm("silent_too"))
         (self.slurm("silent_too") / "silent").write_text("99")
         out = self.submit(self.slurm("silent_too"), "--list")[0].splitlines()
-        self.assertEqual([line.endswith(f"job {i + 1}, either") for i, line in enumerate(out)], [False, True, True, True])
+        self.assertEqual([line.endswith(f"job {i + 1} either") for i, line in enumerate(out)], [False, True, True, True])
         self.assertEqual(pathlib.Path(self.path("silent_too/silent")).read_text(), "98\n", "asked once")
         self.one_line(self.submit(slurm, *one, code=1)[1], "squeue does not report job 1: .*connect failure")
         self.assertEqual((slurm / "count").read_text(), "1\n", "nothing is queued twice")

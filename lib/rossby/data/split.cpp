@@ -132,6 +132,9 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
         "the test part is empty. Lower split.train or split.validation, or set evaluate.first_origin to an "
         "origin");
   if (first < 0) first = test.first > 0 ? test.first - 1 : 0;
+  if (horizons >= steps)
+    user_error("evaluate.horizons = {} is too many for a series of {} steps. Lower evaluate.horizons",
+               horizons, steps);
   if (last < 0) last = steps - 1 - horizons;
   if (last < first || last + horizons >= steps)
     user_error(

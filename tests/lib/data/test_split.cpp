@@ -156,6 +156,7 @@ TEST(Split, TestOriginsCanBeChosen) {
   EXPECT_THROW((void)split.test_origins(5, 395), UserError);
   EXPECT_THROW((void)split.test_origins(5, 260, 250), UserError);
   EXPECT_THROW((void)split.test_origins(200), UserError);
+  EXPECT_THROW((void)split.test_origins(500, 10), UserError);
   EXPECT_THROW((void)make_split(399, {.train = "rest"}).test_origins(1), UserError);
 }
 

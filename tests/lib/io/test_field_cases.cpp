@@ -1049,7 +1049,7 @@ TEST_F(FieldCases, MoreVariablesThatAreNotTheSeries) {
   // Dimensions in another order, or grids, which only names distinguish from nodes and features.
   for (const auto& [a, b, why] : {std::tuple{"channel", "sensor", "wrong order. Transpose the variable"},
                                   {"lead", "place", "wrong order. Transpose the variable"},
-                                  {"level", "node", "levels along level. Take one"},
+                                  {"level", "node", "levels along level. Select one level"},
                                   {"ny", "nx", "ds.stack(node=(\"ny\", \"nx\"))"},
                                   {"south_north", "west_east", "without latitudes"}})
     EXPECT_HAS(refusal(fmt::format("dim time 2\ndim {} 3\ndim {} 2\nvar time double time\nramp time 0 1 2\n"

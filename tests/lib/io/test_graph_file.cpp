@@ -159,7 +159,7 @@ TEST(EdgeTable, Matrices) {
   EXPECT_HAS(user_message([&] { read("0,1\n1,0,0\n", 2); }),
              "m.csv:2: there are 3 columns in row 1. Write a matrix of 2 rows");
   EXPECT_HAS(user_message([&] { read("0,1\n", 2); }), "m.csv: there are 1 rows. Write a matrix of 2 rows");
-  EXPECT_HAS(user_message([&] { read("0,1\n1,0\n0,0\n", 2); }), "m.csv:3: 2 columns in row 2");
+  EXPECT_HAS(user_message([&] { read("0,1\n1,0\n0,0\n", 2); }), "m.csv:3: there are 2 columns in row 2");
   EXPECT_HAS(user_message([&] { read("0,1\n1,nan\n", 2); }), "m.csv:2: \"nan\" in column 1");
 }
 
