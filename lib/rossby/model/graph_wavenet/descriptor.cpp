@@ -164,6 +164,7 @@ std::vector<CalibrationCase> measured() {
 constexpr std::string_view graph_wavenet_candidates = R"([[candidate]]
 name = "small"
 model.channels = 16
+model.blocks = 5
 model.skip = 64
 model.end = 128
 relation.graph = "auto"
@@ -171,12 +172,14 @@ optimiser.lr = 0.005
 [[candidate]]
 name = "small-adaptive"
 model.channels = 16
+model.blocks = 5
 model.skip = 64
 model.end = 128
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium"
 model.channels = 32
+model.blocks = 5
 model.skip = 128
 model.end = 256
 relation.graph = "auto"
