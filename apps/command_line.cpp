@@ -76,7 +76,7 @@ std::string leftover(const CLI::App& app) {
 void add_no_measure(CLI::App& app, bool& measures) {
   app.add_flag("!--no-measure", measures,
                "do not measure missing calls: by default, calls of the training that are far from all "
-               "measured ones are timed for a moment, and added to the machine file")
+               "measured calls are timed for a moment, and added to the machine file")
       ->needs("--machine");
 }
 

@@ -100,12 +100,12 @@ constexpr const char* usage =
     "[GOOGLE BENCHMARK "
     "OPTION...]\n"
     "                     [--device=cpu|cuda|simulated]\n\n"
-    "  --threads   threads a kernel (default 1,2)\n"
+    "  --threads   threads per kernel (default 1,2)\n"
     "  --isa       instruction sets of the kernels (default widest)\n"
-    "  --size      full: the sizes of the tables in benchmarks/measured; small: some that finish at once\n"
-    "  --device    cuda: the kernels of a GPU; simulated: those on the host, for tests (default cpu); both\n"
-    "              without --threads and --isa\n"
-    "  --tolerance relative error that counts as wrong (default: each benchmark's own, 1e-4)\n";
+    "  --size      full: the sizes of the tables in benchmarks/measured; small: sizes that finish at once\n"
+    "  --device    cuda: kernels of a GPU; simulated: GPU kernels on the host, for tests (default cpu).\n"
+    "              cuda and simulated do not work with --threads and --isa\n"
+    "  --tolerance relative error that counts as wrong (default: that of each benchmark, 1e-4)\n";
 
 /// Kernels and device that all cases run with.
 struct Way {
@@ -149,8 +149,9 @@ int run(int argc, char** argv) {
   const std::string device_name = arguments.text("device", "cpu");
   const std::string isa_names = arguments.text("isa", ""), thread_names = arguments.text("threads", "");
   if (device_name != "cpu" && !(isa_names.empty() && thread_names.empty()))
-    user_error("--threads and --isa are for kernels of the host: leave them out with --device={}",
-               device_name);
+    user_error(
+        "--threads and --isa work only with kernels of the host. Leave these options out with --device={}",
+        device_name);
   const std::unique_ptr<Device> device = open_device(device_name);
   sizes.on_device = device != nullptr;
   sizes.with_cusparse = device_name == "cuda" && cusparse() != nullptr;

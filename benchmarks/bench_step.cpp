@@ -27,22 +27,24 @@ constexpr const char* usage =
     "[--isa=NAME]\n"
     "                                [--size=full|small] [--tolerance=X] [--json=FILE] [--profile] "
     "[--list]\n\n"
-    "  --case       which cases (default: those of up to 50,000 nodes); --list names them\n"
-    "  --epochs     epochs of a case, the first of which is not measured (default 3)\n"
-    "  --batches    batches of each pass that an epoch runs; 0: all (default: the case's own)\n"
-    "  --beta1      decay of the optimiser's first moment (default: the case's own)\n"
-    "  --threads    threads a rank (default 1)\n"
-    "  --device     cpu, cuda (the GPU of the rank's number), simulated (default cpu)\n"
-    "  --products   tf32, bf16: what operands of products are rounded to (tf32: by GPUs alone)\n"
-    "  --graphs     GPUs are given steps as CUDA graphs, where nobody waits within them\n"
-    "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
-    "               pageable-async, pinned-async (default resident); with +host behind it, the host updates\n"
-    "               them: gradients travel, not moments\n"
-    "  --chunk-mib  weights that travel at once (default 32)\n"
-    "  --stream-gib what chunks may take of the device's memory (default 4)\n"
-    "  --size       small: the cases on 7 x 11 nodes\n"
+    "  --case       cases to run (default: cases of up to 50,000 nodes); --list prints their names\n"
+    "  --epochs     epochs per case, the first of which is not measured (default 3)\n"
+    "  --batches    batches per pass and epoch; 0: all (default: the number of the case)\n"
+    "  --beta1      decay of the optimiser's first moment (default: the value of the case)\n"
+    "  --threads    threads per rank (default 1)\n"
+    "  --device     cpu, cuda (rank r uses GPU r), simulated (default cpu)\n"
+    "  --products   round the operands of products to tf32 (only on GPUs) or bf16\n"
+    "  --graphs     give steps to GPUs as CUDA graphs, if no rank waits within a step\n"
+    "  --transfer   how dense learned relations get to the device, one or more of: resident, pageable, "
+    "pinned,\n"
+    "               pageable-async, pinned-async (default resident). With the suffix +host, the host "
+    "updates\n"
+    "               the relations, so that gradients travel instead of moments\n"
+    "  --chunk-mib  MiB of weights that travel at once (default 32)\n"
+    "  --stream-gib GiB of the device's memory for chunks (default 4)\n"
+    "  --size       small: all cases on 7 x 11 nodes\n"
     "  --tolerance  relative error of a loss that counts as wrong (default 5e-6)\n"
-    "  --profile    where the time of a step goes\n";
+    "  --profile    print where the time of a step goes\n";
 
 struct Options {
   std::vector<StepCase> cases;
@@ -90,7 +92,7 @@ Options parse(Arguments& arguments) {
       for (const StepCase& item : step_cases())
         if (item.name == name || name == "all") options.cases.push_back(item);
       if (options.cases.size() == before)
-        user_error("--case: there is no case \"{}\"; --list names them", name);
+        user_error("--case: there is no case \"{}\"; --list prints all names", name);
     }
   options.epochs = arguments.number("epochs", options.epochs);
   const double batches = arguments.real("batches", -1);
@@ -109,7 +111,7 @@ Options parse(Arguments& arguments) {
   const std::string ways = arguments.text("transfer", "");
   const double chunk_mib = arguments.real("chunk-mib", 32), stream_gib = arguments.real("stream-gib", 4);
   if (!ways.empty()) {
-    if (options.device == "cpu") user_error("--transfer is for devices: add --device=cuda");
+    if (options.device == "cpu") user_error("--transfer works only on devices: add --device=cuda");
     options.cases = by_ways(options.cases, parts(ways), chunk_mib, stream_gib);
   }
   options.profile = arguments.flag("profile");
@@ -182,8 +184,7 @@ void print(const StepCase& item, const CaseResult& result) {
       result.peak_rss_bytes / (1 << 30), dynamics.exchange_bytes);
   if (dynamics.ahead_seconds > 0)
     fmt::print(
-        "    as a training makes them: a decoder batch {:.4g} ms, a dynamics batch {:.4g} ms, {:.4g} a "
-        "second\n",
+        "    as in a training: a decoder batch {:.4g} ms, a dynamics batch {:.4g} ms, {:.4g} a second\n",
         1e3 * decoder.ahead_seconds, 1e3 * dynamics.ahead_seconds, 1 / dynamics.ahead_seconds);
 }
 
@@ -303,7 +304,8 @@ int run(Ranks& ranks, Options options) {
   if (speaks && !options.json.empty()) {
     std::ofstream file(options.json);
     file << Json{{"context", context(ranks, options, machine)}, {"benchmarks", list}}.dump(2) << '\n';
-    if (!file.flush()) ranks.abort(fmt::format("cannot write {}", options.json));
+    if (!file.flush())
+      ranks.abort(fmt::format("{}: cannot write this file. Name another file with --json", options.json));
   }
   return wrong > 0 ? 1 : 0;
 }

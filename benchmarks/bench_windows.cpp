@@ -40,14 +40,15 @@ constexpr const char* usage =
     "                                 [--micro-batches=1] [--repeats=5] [--threads=1] [--json=FILE]\n"
     "                                 [--device=cpu|cuda|simulated] [--products=model|tf32|bf16] [--graphs]\n"
     "                                 [--sparse=own|cusparse]\n\n"
-    "A DCRNN on a ring of nodes with eight neighbours each; the defaults are METR-LA's size. A Graph "
-    "WaveNet\n"
-    "has its published shape: --layers, --units and --diffusion are not for it. --hold=all: every group "
-    "holds\n"
-    "all steps (plain data parallelism). --materialised: batches from tensors of windows beside those from\n"
-    "indices. --device=cuda: rank r on GPU r, ranks exchange through the host; --products: what GPUs round\n"
-    "operands to; --graphs: steps that run ahead are CUDA graphs; --sparse: who multiplies with the graph\n"
-    "there; simulated: the kernels of a GPU on the host, for tests.\n";
+    "A DCRNN on a ring of nodes with eight neighbours each; the default sizes are those of METR-LA. A Graph\n"
+    "WaveNet has its published shape, and does not use --layers, --units and --diffusion.\n\n"
+    "  --hold=all         every group holds all steps (plain data parallelism)\n"
+    "  --materialised     also measure batches from tensors of windows\n"
+    "  --device=cuda      rank r uses GPU r; ranks exchange through the host\n"
+    "  --device=simulated GPU kernels on the host, for tests\n"
+    "  --products         format to which GPUs round the operands of products\n"
+    "  --graphs           steps that run ahead are CUDA graphs\n"
+    "  --sparse           library that multiplies with the graph on a GPU\n";
 
 WindowCase parse(Arguments& arguments) {
   WindowCase o;
@@ -80,14 +81,15 @@ WindowCase parse(Arguments& arguments) {
     user_error("--sparse = \"{}\" must be own or cusparse", sparse);
   o.cusparse = sparse == "cusparse";
   if (o.cusparse && (o.device != "cuda" || !cusparse()))
-    user_error("--sparse=cusparse is for --device=cuda where there is a libcusparse");
-  if (hold != "share" && hold != "all") user_error("--hold is share or all");
-  if (o.model != "dcrnn" && o.model != "graph_wavenet") user_error("--model is dcrnn or graph_wavenet");
+    user_error("--sparse=cusparse needs --device=cuda and libcusparse");
+  if (hold != "share" && hold != "all") user_error("--hold must be share or all");
+  if (o.model != "dcrnn" && o.model != "graph_wavenet") user_error("--model must be dcrnn or graph_wavenet");
   if (o.sampling_name == "global") o.sampling = WindowSampling::global;
   if (o.sampling_name == "blocked") o.sampling = WindowSampling::blocked;
   if (o.materialised && o.sampling == WindowSampling::global && o.groups > 1 && !o.everything)
     user_error(
-        "--materialised with --sampling=global needs --hold=all: windows of other groups are not here");
+        "--materialised with --sampling=global needs --hold=all, because a group does not hold windows of "
+        "other groups");
   if (o.recompute_name == "cell") o.recompute = Recompute::cell;
   if (o.recompute_name == "step") o.recompute = Recompute::step;
   if (arguments.rest().size() > 1) user_error("unknown option {}; see --help", arguments.rest()[1]);
@@ -259,7 +261,7 @@ int run(const Communicator& world, const WindowCase& o) {
       100 * rates[0] / best / rates[1]);
   if (device)
     fmt::print(
-        "ahead     {:.4g} s a step where the host does not wait for each: {:.4g} Gflop/s, {:.1f} %{}\n",
+        "ahead     {:.4g} s a step if the host does not wait for each step: {:.4g} Gflop/s, {:.1f} %{}\n",
         peak[2], rates[0] / peak[2] / 1e9, 100 * rates[0] / peak[2] / rates[1],
         o.graphs ? ", as CUDA graphs" : "");
   fmt::print("in turns  {:.1f} % of SGEMM's rate before and after each step\n", 100 * share_in_turns);
@@ -269,7 +271,8 @@ int run(const Communicator& world, const WindowCase& o) {
                reading.bytes / reading.copy / 1e9, 100 * reading.read / second);
   if (fetch > 0)
     fmt::print(
-        "fetching  {:.4g} s a batch where nothing hides it, {:.4g} MB, {:.4g} GB/s: {:.2f} % of the step\n",
+        "fetching  {:.4g} s a batch if nothing hides the fetching, {:.4g} MB, {:.4g} GB/s: {:.2f} % of the "
+        "step\n",
         fetch, rates[2] / 1e6, rates[2] / fetch / 1e9, 100 * fetch / second);
   fmt::print("series    {:.4g} GiB on all ranks, every group holds {}\n", rates[4] / (1 << 30),
              o.everything ? "all steps" : "its share");

@@ -34,7 +34,8 @@ std::unique_ptr<Device> open_device(const std::string& name, int rank, Products 
   if (name == "simulated") return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
   if (graphs) load_kernels_at_once();
   const CudaDevices found = cuda_devices();
-  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
+  if (found.count == 0)
+    user_error("--device=cuda: there is no GPU: {}. Give --device=cpu or --device=simulated", found.reason);
   return std::make_unique<Device>(std::make_unique<CudaDriver>(rank % found.count, cuda_runtime(), graphs),
                                   with);
 }

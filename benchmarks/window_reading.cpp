@@ -57,7 +57,8 @@ Materialised time_materialised(WindowTraining& training, int repeats) {
   const std::size_t window = steps * rows * 2;
   result.bytes = static_cast<double>(windows.size() * window * sizeof(double));
   if (result.bytes > 8.0 * (1 << 30))
-    user_error("materialised windows would take {:.3g} GiB a rank; fewer --steps", result.bytes / (1 << 30));
+    user_error("materialised windows would take {:.3g} GiB a rank. Give fewer --steps",
+               result.bytes / (1 << 30));
   auto begin = Clock::now();
   std::vector<double> tensors(windows.size() * window);
   double* to = tensors.data();

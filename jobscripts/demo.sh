@@ -7,13 +7,13 @@ usage() {
 usage: demo.sh [--data FILE [--variable NAME]] [--out DIR] [--ranks N] [--set key=value]... [--rossby PROGRAM]
 
 Makes a synthetic Pacific, trains on it under mpirun, writes a forecast, scores the model beside its baselines, and
-makes a page with pictures if matplotlib is installed. Ends with the table of errors and the paths of what it wrote.
+makes a page with pictures if matplotlib is installed. Then prints the table of errors and the paths of all written files.
 
   --data FILE       a NetCDF series of yours instead of the synthetic Pacific
-  --variable NAME   the variable of it that is forecast (default: the first that fits)
+  --variable NAME   the variable of FILE to forecast (default: the first that fits)
   --out DIR         where to write: a folder that is new or empty (default rossby_demo)
   --ranks N         MPI ranks (default 2)
-  --set key=value   a setting on top of demo.toml (`rossby config` lists them)
+  --set key=value   a setting on top of demo.toml (`rossby config` lists all keys)
   --rossby PROGRAM  the program (default: rossby on the PATH)
 TEXT
 }
@@ -74,7 +74,7 @@ if [[ -z $variable ]]; then
   readarray -t fitting < <(sed -nE 's/^variable +([^ :]+).*/\1/p' "$out/inspect.txt")
   if ((${#fitting[@]} > 1)); then
     variable=${fitting[0]}
-    say "several variables fit (${fitting[*]}): takes $variable, --variable chooses another"
+    say "several variables fit (${fitting[*]}): using $variable. Choose another with --variable"
   fi
 fi
 if [[ -n $variable ]]; then settings=(--set "data.variables=$variable" "${settings[@]}"); fi
@@ -84,9 +84,9 @@ say "training on $ranks ranks"
 run_ranks train "$config" --run "$run" --set "data.file=$data" "${settings[@]}"
 say "forecasting 5 steps beyond the data"
 run_ranks forecast "$run" --steps 5
-say "scoring it on the test part beside its baselines"
+say "scoring the model on the test part, beside baselines"
 run_ranks evaluate "$run" --scores "$run/scores.nc" ${against[@]+"${against[@]}"}
-say "drawing a page of it"
+say "making a page with pictures of the run"
 if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # fails without matplotlib and says so
 
 say "written"

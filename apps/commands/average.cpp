@@ -36,7 +36,7 @@ void add_average(CLI::App& app, Chosen& chosen) {
   auto* profile = f->add_option(
       "--profile", a.profile,
       "directory of 'rossby profile': finish the training of its best candidates, and average them");
-  auto* best = f->add_option("--best", a.best, "with --profile: number of candidates that are averaged")
+  auto* best = f->add_option("--best", a.best, "with --profile: number of candidates to average")
                    ->check(whole_number(1))
                    ->needs(profile);
   profile->needs(best);
@@ -47,7 +47,7 @@ void add_average(CLI::App& app, Chosen& chosen) {
       ->required();
   f->add_option("--weights", a.weighting,
                 "weights of the members at each lead time: equal; validation: inverse squared error in the "
-                "validation part; stacking: weights with the smallest error there")
+                "validation part; stacking: weights with the smallest error in the validation part")
       ->check(CLI::IsMember({"equal", "validation", "stacking"}))
       ->capture_default_str();
   f->add_option("--device", a.device, device_help);

@@ -20,9 +20,10 @@ int measure(const Communicator& comm, const CalibrateOptions& options) {
              made.seconds, profile.ops.size(), profile.messages.size(), profile.rates.size());
   if (options.wants("ops"))
     fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * made.apart,
-               made.apart < busy ? ""
-                                 : ". The machine is busy with something else, and predictions cannot be "
-                                   "better than that. Measure again with --replace when the machine is idle");
+               made.apart < busy
+                   ? ""
+                   : ". The machine is busy with something else, and predictions cannot be better than this "
+                     "difference. Measure again with --replace when the machine is idle");
   fmt::print("written   {}\n", options.output);
   return 0;
 }
@@ -43,7 +44,7 @@ void add_calibrate(CLI::App& app, Chosen& chosen) {
   c->get_option("--set")->needs(config);
   c->add_option("--precision", a.precision,
                 "precision of the built-in trainings: float or double; on GPUs also tf32 and bf16 (operands "
-                "of products are rounded); bf16 with --device none: the same on CPUs")
+                "of products are rounded); bf16 with --device none: rounded operands on CPUs")
       ->check(CLI::IsMember({"float", "double", "tf32", "bf16"}));
   c->add_option("--device", a.device,
                 "devices to measure in addition to the host: cuda, simulated (for tests), none; auto: GPUs "

@@ -45,7 +45,7 @@ void add_checkpoint(CLI::App& app, Chosen& chosen) {
                 ->require_subcommand(1);
   auto* i = k->add_subcommand("inspect", "print the contents of a file");
   i->add_option("file", a.file, "checkpoint or state file")->required();
-  i->add_flag("--json", a.json, "as JSON");
+  i->add_flag("--json", a.json, "print JSON instead of text");
   choose(*i, chosen, arguments, inspect_state);
   auto* v = k->add_subcommand("verify", "verify all checksums of a file");
   v->add_option("file", a.file, "checkpoint or state file")->required();

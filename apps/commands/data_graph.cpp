@@ -123,7 +123,8 @@ Made from_distances(const GraphArguments& a, const SeriesInfo& info) {
       if (table.edges[e].weight < 0)
         user_error("{}:{}: the distance {} is negative. Correct this line", a.table, table.lines[e],
                    table.edges[e].weight);
-    if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
+    if (table.skipped > 0)
+      fmt::print("{}: {} lines with unknown nodes are left out\n", a.table, table.skipped);
     distances = relation_edges(table.edges);
   }
   GaussianGraph graph = gaussian_graph(std::move(distances), kernel_of(a));
@@ -202,7 +203,7 @@ Made make(const GraphArguments& a, const SeriesFile& file) {
   if (a.from == "correlation") return from_correlation(a, file);
   if (a.from == "matrix") return {relation_edges(read_edge_matrix(a.table, info.file_nodes)), "as given"};
   EdgeTable table = read_edge_table(a.table, names_of(a, info), {false, a.skip_unknown});
-  if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
+  if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes are left out\n", a.table, table.skipped);
   return {relation_edges(table.edges),
           table.is_of_distances
               ? "as given, though the table calls them distances: --from distances makes weights that "
@@ -316,9 +317,9 @@ void add_data_graph(CLI::App& data, Chosen& chosen) {
                 "variable whose correlation is computed; default: the only one that fits");
   g->add_option("--null-value", a.null_value, "a number that stands for a missing value");
   g->add_option("--train", a.train, "training part, like split.train; default: 0.7");
-  g->add_option("--first-step", a.first_step, "first step that is used, like data.first_step")
+  g->add_option("--first-step", a.first_step, "first step to use, like data.first_step")
       ->check(whole_number(0));
-  g->add_option("--last-step", a.last_step, "first step that is no longer used, like data.last_step")
+  g->add_option("--last-step", a.last_step, "step after the last used step, like data.last_step")
       ->check(whole_number(0));
   g->add_option("--overlap", a.overlap,
                 "smallest number of common steps of two correlated nodes; default: 30")

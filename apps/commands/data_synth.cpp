@@ -30,8 +30,8 @@ void add_data_synth(CLI::App& data, Chosen& chosen) {
   s->add_option("--lat", a.lat, "rows of the grid")->check(whole_number(1))->capture_default_str();
   s->add_option("--lon", a.lon, "columns of the grid")->check(whole_number(1))->capture_default_str();
   s->add_option("--steps", a.steps, "time steps")->check(whole_number(1))->capture_default_str();
-  s->add_option("--seed", a.seed, "seed")->check(whole_number(0))->capture_default_str();
-  s->add_option("--noise", a.noise, "standard deviation of the noise; default: depends on --kind")
+  s->add_option("--seed", a.seed, "random seed")->check(whole_number(0))->capture_default_str();
+  s->add_option("--noise", a.noise, "standard deviation of the noise; the default depends on --kind")
       ->check(non_negative_number());
   s->add_option(
        "--teleconnection", a.teleconnection,

@@ -16,8 +16,8 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
   f->add_option("run", a.run, "directory of a run or an average")->required();
   f->add_option("--steps", a.steps, "steps to forecast")->required()->check(whole_number(1));
   f->add_option("--origin", a.origin,
-                "date of the last known values, or their value of the time axis if it has no dates; default: "
-                "the last step of the data");
+                "date of the last known values, or value of the time axis if this axis has no dates; "
+                "default: the last step of the data");
   f->add_option("--inputs", a.inputs,
                 "NetCDF file with data.known_inputs at the forecast steps; default: the data");
   f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
@@ -29,7 +29,7 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   f->add_flag("--members", a.members, "also write the forecasts of the members of an average");
   f->add_option("--dressed", a.dressed,
-                "write so many realizations of an average: its members, dressed with the residuals that "
+                "number of realizations of an average to write: members, dressed with residuals that "
                 "evaluate finds in the validation part")
       ->check(whole_number(1));
   f->add_flag("--accept-changed-data", a.accept_changed_data,

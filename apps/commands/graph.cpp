@@ -36,7 +36,7 @@ void draw(const std::string& dot, const std::string& file) {
   if (done) std::filesystem::rename(drawn, file, error);
   std::filesystem::remove(source);
   std::filesystem::remove(drawn);
-  if (error) user_error("{}: {}", file, error.message());
+  if (error) user_error("{}: cannot write this file: {}. Name another file with -o", file, error.message());
   if (!done)
     user_error("{}: Graphviz could not draw this file. Install graphviz, or write a .dot file", file);
 }

@@ -58,29 +58,29 @@ void add_plan(CLI::App& app, Chosen& chosen) {
                                  "compare all process grids, partitions and places of dense relations; for "
                                  "window models also train.recompute and pipeline stages");
   auto* ranks = p->add_option("--ranks", a.ranks,
-                              "candidates for jobs with these numbers of ranks, which need not run now: "
-                              "1,2,6 or 1..1024 (powers of two)");
+                              "compare candidates for jobs with these numbers of ranks, which need not run "
+                              "now: 1,2,6 or 1..1024 (powers of two)");
   p->add_option("--ranks-per-host", a.ranks_per_host,
                 "ranks on each host; default: the most that were measured")
       ->check(CLI::Range(1, 1 << 16))
       ->needs(ranks);
-  p->add_option(
-      "--vary", a.vary,
-      "candidates with each of these values of a key, for example window.batch=32,64,128; may be repeated");
+  p->add_option("--vary", a.vary,
+                "compare these values of a key, for example window.batch=32,64,128; may be repeated");
   auto* target =
-      p->add_option("--target-batch", a.target_batch,
-                    "exclude candidates whose batch size is far from this (windows, pairs or slab steps)")
+      p->add_option(
+           "--target-batch", a.target_batch,
+           "exclude candidates whose batch size is far from this number of windows, pairs or slab steps")
           ->check(positive_number());
   p->add_option("--tolerance", a.tolerance, "allowed deviation from --target-batch, as a share of it")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
       ->needs(target);
   p->add_option("--updates", a.updates,
-                "updates of the candidates: synchronous or asynchronous (--target-batch is then that of an "
-                "update); default: as configured")
+                "updates of the candidates: synchronous or asynchronous (--target-batch then counts the "
+                "windows of an update); default: as configured")
       ->check(CLI::IsMember({"synchronous", "asynchronous"}));
   p->add_option("--max-staleness", a.max_staleness,
-                "exclude asynchronous candidates whose mean staleness is above this")
+                "exclude asynchronous candidates whose mean staleness is above this number")
       ->check(positive_number());
   auto* what_if = p->add_option("--what-if", a.what_if,
                                 "also plan for a changed machine: factors of network, latency, memory, "

@@ -47,7 +47,7 @@ void add_profile(CLI::App& app, Chosen& chosen) {
                 "compare on this many folds of the training part; default: the validation part, or folds if "
                 "a series without a configuration is short")
       ->check(CLI::Range(2, 100));
-  p->add_option("--seed", a.seed, "of trainings")->check(whole_number(0))->capture_default_str();
+  p->add_option("--seed", a.seed, "seed of the trainings")->check(whole_number(0))->capture_default_str();
   auto* machine = p->add_option("--machine", a.machine,
                                 "machine file of 'rossby calibrate': predict the costs of candidates instead "
                                 "of measuring them, and leave out those that do not fit the memory");

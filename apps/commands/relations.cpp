@@ -13,7 +13,7 @@ void add_relations(CLI::App& app, Chosen& chosen) {
   Arguments& a = *arguments;
   a.prints = true;
   auto* r = app.add_subcommand("relations", "write the learned relations between nodes of a run");
-  r->add_option("run", a.run, "its directory")->required();
+  r->add_option("run", a.run, "directory of the run")->required();
   r->add_option("-o,--output", a.output, "NetCDF file to write; default: relations.nc in the run directory");
   r->add_option("--edges", a.edges, "number of strongest weights that are written for each node")
       ->check(whole_number(1))

@@ -160,7 +160,7 @@ void add_run(CLI::App& report, Chosen& chosen) {
   const auto arguments = std::make_shared<RunArguments>();
   RunArguments& a = *arguments;
   auto* r = report.add_subcommand("run", "make a page with pictures of a run or an average");
-  r->add_option("run", a.run, "its directory")->required();
+  r->add_option("run", a.run, "directory of a run or an average")->required();
   r->add_option("-o,--output", a.output,
                 "folder for index.html and its pictures; default: report in the run directory");
   r->add_option("--node", a.nodes,
@@ -181,8 +181,9 @@ void add_scaling(CLI::App& report, Chosen& chosen) {
   s->add_option("--kind", a.kind, "kind of scaling for runs without a study.json: strong or weak")
       ->check(CLI::IsMember({"strong", "weak"}))
       ->capture_default_str();
-  s->add_option("--band", a.band,
-                "half width of the error band of predictions, in per cent; default: their mean error")
+  s->add_option(
+       "--band", a.band,
+       "half width of the error band of predictions, in percent; default: the mean error of the predictions")
       ->check(non_negative_number());
   choose(*s, chosen, arguments, report_scaling);
 }

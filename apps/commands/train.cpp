@@ -101,7 +101,7 @@ Load loader(const Communicator& comm, const TrainArguments& arguments) {
 /// Returns the configuration of the fastest candidate. Throws UserError if none fits.
 Config choose_plan(const Communicator& comm, const TrainArguments& arguments, const Load& load) {
   if (arguments.machine.empty())
-    user_error("--plan auto needs a machine file. Name that of 'rossby calibrate' with --machine");
+    user_error("--plan auto needs a machine file. Name a file of 'rossby calibrate' with --machine");
   MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
   OnDemand on_demand{arguments.machine, seconds_for_candidates};
   CandidateSpace space;
@@ -110,7 +110,7 @@ Config choose_plan(const Communicator& comm, const TrainArguments& arguments, co
   const Candidate* best = fastest(candidates);
   if (!best)
     user_error(
-        "--plan auto: no candidate fits into memory. The first one: {}. Use more ranks, or a smaller "
+        "--plan auto: no candidate fits. The first candidate is refused: {}. Use more ranks, or a smaller "
         "batch",
         candidates.front().refused);
   if (comm.rank() == 0)
@@ -163,12 +163,12 @@ void add_train(CLI::App& app, Chosen& chosen) {
       "configuration (TOML; 'rossby config' lists the keys), or a series (NetCDF, Zarr, a pattern, or "
       "a .txt list of files), which is trained with settings that suit its time step");
   t->add_option("--profile", a.profile,
-                "directory of 'rossby profile': train the candidate that it has chosen; default of --run: "
-                "its folder \"best\"")
+                "directory of 'rossby profile': train the candidate that the profile has chosen; default of "
+                "--run: folder \"best\" of this directory")
       ->excludes("config");
-  t->add_option(
-      "--run", a.run,
-      "run directory, made if it is missing; default without a configuration: name of the series with .run");
+  t->add_option("--run", a.run,
+                "run directory, made if it is missing; default without a configuration: the name of the "
+                "series, with the ending .run");
   t->parse_complete_callback([&a] {
     if (a.config.empty() && a.profile.empty()) throw CLI::RequiredError("config");
     if (a.run.empty() && a.profile.empty() && !names_series(a.config)) throw CLI::RequiredError("--run");
@@ -177,9 +177,9 @@ void add_train(CLI::App& app, Chosen& chosen) {
                 "auto: go on from the newest good checkpoint of the run directory, if there is one; never: "
                 "start a new run; FILE: go on from this checkpoint")
       ->capture_default_str();
-  t->add_flag(
-      "--write-state", a.write_state,
-      "do not train: write the state of the newest checkpoint, so that evaluate and forecast can use it");
+  t->add_flag("--write-state", a.write_state,
+              "do not train: write the state of the newest checkpoint, so that evaluate and forecast can use "
+              "this state");
   t->add_option("--from", a.from, "start from the weights of another run (train.from)");
   t->add_option("--stop-after", a.stop_after,
                 "write a checkpoint and exit with code 75 after this time, for example 1h50m");
@@ -190,13 +190,12 @@ void add_train(CLI::App& app, Chosen& chosen) {
   add_no_measure(*t, a.measures);
   t->add_option("--record", a.record,
                 "asynchronous updates: record the order of events in this file, for --replay");
-  t->add_option(
-      "--replay", a.replay,
-      "repeat a recorded training: bit by bit on the same row blocks, up to rounding on others. The "
-      "number of time groups must divide that of the recording");
+  t->add_option("--replay", a.replay,
+                "repeat a recorded training: bit by bit on the same row blocks, up to rounding on other row "
+                "blocks. The number of time groups must divide that of the recording");
   t->add_option("--plan", a.plan,
-                "given: train as configured; auto: choose process grid, partition and memory settings that "
-                "are not set so that the predicted time is smallest (needs --machine)")
+                "given: train as configured; auto: choose settings of process grid, partition and memory "
+                "with the shortest predicted time, except those that are set (needs --machine)")
       ->check(CLI::IsMember({"given", "auto"}));
   t->add_option("--device-memory", a.device_memory,
                 "largest GPU memory that a rank uses, for example 4GiB (parallel.device_memory)");

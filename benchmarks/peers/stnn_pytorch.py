@@ -21,7 +21,7 @@ import time
 try:
     import torch
 except ImportError:
-    sys.exit("stnn_pytorch.py: PyTorch is not installed: pip install torch")
+    sys.exit("stnn_pytorch.py: PyTorch is not installed. Run pip install torch")
 
 EAST_TO_SOUTH_EAST = [(0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1)]
 
@@ -32,21 +32,21 @@ def parse():
     parser.add_argument("--lat", type=int, default=60)
     parser.add_argument("--lon", type=int, default=168)
     parser.add_argument("--latent", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=200, help="of the series")
+    parser.add_argument("--steps", type=int, default=200, help="steps of the series")
     batch = parser.add_mutually_exclusive_group()
-    batch.add_argument("--slab", type=int, default=8, help="steps a batch, all nodes of them")
-    batch.add_argument("--pairs", type=int, help="pairs (step, node) a batch")
+    batch.add_argument("--slab", type=int, default=8, help="steps per batch, with all nodes")
+    batch.add_argument("--pairs", type=int, help="pairs (step, node) per batch")
     parser.add_argument("--batches", type=int, default=9, help="measured batches of each pass")
     parser.add_argument("--products", choices=["model", "bf16"], default="model", help="bf16: PyTorch's autocast")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
     for name in ("lat", "lon", "latent", "slab", "batches"):
         if getattr(options, name) < 1:
-            parser.error(f"--{name} {getattr(options, name)}: at least 1")
+            parser.error(f"--{name} {getattr(options, name)}: must be at least 1")
     if options.pairs is not None and options.pairs < 1:
-        parser.error(f"--pairs {options.pairs}: at least 1")
+        parser.error(f"--pairs {options.pairs}: must be at least 1")
     if options.steps < options.slab + 1:
-        parser.error(f"--steps {options.steps}: more than a slab of {options.slab}")
+        parser.error(f"--steps {options.steps}: must be larger than --slab {options.slab}")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: PyTorch sees no GPU")
     return options

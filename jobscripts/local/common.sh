@@ -85,7 +85,7 @@ ensure_packages() {
   local package missing=() become=()
   if [[ ${ROSSBY_SKIP_PACKAGES:-0} == 1 ]]; then return; fi
   if ! command -v dpkg-query >/dev/null; then
-    say "not a Debian system: nothing is installed, CMake will name what it misses (wanted, under Debian's names: $*)"
+    say "this is not a Debian system, so that nothing is installed. CMake names missing packages (needed, with Debian's names: $*)"
     return
   fi
   for package in "$@"; do
@@ -97,13 +97,13 @@ ensure_packages() {
 
   local command="apt-get install -y --no-install-recommends ${missing[*]}"
   if [[ ${ROSSBY_NO_INSTALL:-0} == 1 ]]; then
-    die "missing packages, and ROSSBY_NO_INSTALL=1 forbids to install them. Needed: $command"
+    die "packages are missing, and ROSSBY_NO_INSTALL=1 forbids to install them. Run: $command"
   fi
   if ((EUID != 0)); then
     if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
       become=(sudo)
     else
-      die "missing packages, and this user is not root and has no sudo. Ask an administrator to run: $command"
+      die "packages are missing, and this user is not root and has no sudo. Ask an administrator to run: $command"
     fi
   fi
   say "installing ${#missing[@]} packages: ${missing[*]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Blocked cross-validation of a configuration inside its training part: trains once per fold, prints the validation error of
-# each and their mean. Nothing of the test part is looked at.
+# Blocked cross-validation of a configuration inside its training part: trains once per fold, and prints the validation error
+# of each fold and the mean. The test part is not read.
 #
 #   cross_validate.sh CONFIG.toml [--folds K] [--ranks P] [--rossby PROGRAM] [--set key=value]...
 set -euo pipefail
@@ -30,13 +30,13 @@ while (($#)); do
     --set) sets+=(--set "$2"); shift 2 ;;
     -h | --help) usage; exit 0 ;;
     -*) refuse "unknown option $1 (see --help)" ;;
-    *) [[ -z $config ]] || refuse "$1: there is a configuration already, $config"
+    *) [[ -z $config ]] || refuse "$1: there is already a configuration, $config. Give only one"
        config=$1; shift ;;
   esac
 done
 [[ -n $config ]] || { usage >&2; exit 2; }
-[[ $folds =~ ^([2-9]|[1-9][0-9]+)$ ]] || refuse "--folds $folds: a count of two or more"
-[[ $ranks =~ ^[1-9][0-9]*$ ]] || refuse "--ranks $ranks: a count of one or more"
+[[ $folds =~ ^([2-9]|[1-9][0-9]+)$ ]] || refuse "--folds $folds: give a whole number of at least 2"
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || refuse "--ranks $ranks: give a whole number of at least 1"
 
 launch=("$program")
 ((ranks > 1)) && launch=(mpirun -n "$ranks" "$program")

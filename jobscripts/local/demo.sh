@@ -8,16 +8,16 @@ usage: jobscripts/local/demo.sh [--data FILE [--variable NAME]] [--out DIR] [--r
 
 Installs what is missing (Debian packages), builds the program and runs it: makes a synthetic Pacific, trains on it
 under mpirun, writes a forecast, scores the model beside its baselines, and makes a page with pictures if matplotlib is
-installed. Ends with the table of errors and the paths of what it wrote.
+installed. Then prints the table of errors and the paths of all written files.
 
   --data FILE       a NetCDF series of yours instead of the synthetic Pacific
-  --variable NAME   the variable of it that is forecast (default: the first that fits)
+  --variable NAME   the variable of FILE to forecast (default: the first that fits)
   --out DIR         where to write (default build/demo, which is made anew; another folder must be new or empty)
   --ranks N         MPI ranks (default 2)
-  --set key=value   a setting on top of apps/configs/demo.toml (`rossby config` lists them)
+  --set key=value   a setting on top of apps/configs/demo.toml (`rossby config` lists all keys)
 
 environment:
-  ROSSBY_NO_INSTALL=1      install nothing: say what is missing and stop
+  ROSSBY_NO_INSTALL=1      install nothing: list missing packages and stop
   ROSSBY_SKIP_PACKAGES=1   do not look at packages (dependencies come from elsewhere)
   ROSSBY_JOBS=N            parallel compilations (default: the cores of this machine)
 TEXT
@@ -60,7 +60,7 @@ options=()
 if [[ ! -f $rossby_root/build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev/null 2>&1; then
   options+=(-DROSSBY_WITH_CUDA=OFF)
   if command -v nvcc >/dev/null; then
-    say "no GPU here: builds no GPU kernels (cmake --preset release -DROSSBY_WITH_CUDA=AUTO adds them)"
+    say "no GPU here, so that GPU kernels are not built (cmake --preset release -DROSSBY_WITH_CUDA=AUTO adds these kernels)"
   fi
 fi
 build_preset release rossby ${options[@]+"${options[@]}"}

@@ -9,10 +9,10 @@ usage: jobscripts/local/docs.sh [--rossby PROGRAM] [--headers]
 Installs what is missing (Debian packages mkdocs, mkdocs-material), writes the reference pages from the program, builds
 the site with warnings as errors, and checks internal links and anchors. Open build/docs/index.html.
 
-  --rossby PROGRAM  the program that the reference is made from (default: build/release/apps/rossby, which is built)
-  --headers         also pages of the public headers, by Doxygen, in build/docs/headers
+  --rossby PROGRAM  the program that writes the reference (default: build/release/apps/rossby, which is built first)
+  --headers         also make pages of the public headers with Doxygen, in build/docs/headers
 
-environment: as jobscripts/local/test.sh
+environment: as for jobscripts/local/test.sh
 TEXT
 }
 

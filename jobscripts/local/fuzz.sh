@@ -8,14 +8,14 @@ usage() {
   cat <<TEXT
 usage: jobscripts/local/fuzz.sh TARGET|all SECONDS [LIBFUZZER OPTION...]
 
-Installs clang 19 where it is missing (Debian packages), builds preset fuzz and runs a target for so long;
-of all targets ROSSBY_JOBS at a time (default: the cores of this machine).
+Installs clang 19 if it is missing (Debian packages), builds preset fuzz, and runs one target. With all, runs all targets,
+ROSSBY_JOBS at a time (default: the cores of this machine).
 
   TARGET     ${targets[*]}
-  SECONDS    of each target
+  SECONDS    time of each target
 
-New inputs that reach further go to build/fuzz/corpus/TARGET and are used again by the next run; what fails is kept as
-build/fuzz/findings/TARGET/… and ends the run with a non-zero exit code. Run it again with
+New inputs that reach more code are kept in build/fuzz/corpus/TARGET, and the next run uses these inputs again. An input that
+fails is kept in build/fuzz/findings/TARGET, and ends the run with a non-zero exit code. To repeat a failure, run
 build/fuzz/tests/fuzz/fuzz_TARGET FILE (state: build/fuzz/tests/mpi/fuzz_state FILE).
 
 environment: as for jobscripts/local/test.sh

@@ -7,13 +7,13 @@ usage() {
 usage: jobscripts/local/package.sh [--build DIR] [--bare]
 
 Builds rossby_VERSION_ARCH.deb (program, configurations, scripts, man pages) and librossby-dev_VERSION_ARCH.deb
-(libraries, headers), and checks them: contents, and no error of lintian if that is installed.
+(libraries, headers). Checks the contents of these packages, with lintian if lintian is installed.
 
   --build DIR   a build folder that is configured, instead of build/package
   --bare        also installs the program in a bare Debian 12 without a compiler (needs root and mmdebstrap), runs the
-                demonstration there, and prints what both took. Packages are downloaded before the clock starts
+                demonstration there, and prints the time of both steps. Packages are downloaded before the clock starts
 
-environment: as jobscripts/local/test.sh
+environment: as for jobscripts/local/test.sh
 TEXT
 }
 

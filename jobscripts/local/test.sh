@@ -11,10 +11,10 @@ Installs what is missing (Debian packages), configures, builds and runs the test
   --preset NAME   release (default), debug, asan, tsan, ci or lib-only (without MPI and PETSc)
   --target NAME   what to build: all (default); library_tests: the tests of lib/ and mpi/ (run with -L '^(lib|mpi)$');
                   or another target of the build
-  CTEST OPTION    handed to ctest, e.g. -R relation, -L lib, -L np2
+  CTEST OPTION    passed to ctest, e.g. -R relation, -L lib, -L np2
 
 environment:
-  ROSSBY_NO_INSTALL=1      install nothing: say what is missing and stop
+  ROSSBY_NO_INSTALL=1      install nothing: list missing packages and stop
   ROSSBY_SKIP_PACKAGES=1   do not look at packages (dependencies come from elsewhere)
   ROSSBY_JOBS=N            parallel compilations and tests (default: the cores of this machine)
   ROSSBY_GOLDEN=DIR        reference results for the parity tests (default ../shared/golden)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pictures of runs: what `rossby report` has drawn. Wants matplotlib and netCDF4 (Debian: python3-matplotlib, python3-netcdf4)."""
+"""Draws the pictures of `rossby report`. Needs matplotlib and netCDF4 (Debian: python3-matplotlib, python3-netcdf4)."""
 
 import argparse
 import sys
@@ -11,15 +11,15 @@ def main():
     parser = argparse.ArgumentParser(prog="report", description=__doc__)
     kinds = parser.add_subparsers(dest="kind", required=True)
     of_run = kinds.add_parser("run", help="a page of one run")
-    of_run.add_argument("run", help="its directory")
+    of_run.add_argument("run", help="directory of the run")
     of_run.add_argument("--output", required=True, help="folder for index.html and the pictures")
     of_run.add_argument("--node", action="append", default=[], help="id, number or latitude,longitude of a node whose forecast is drawn")
     of_run.add_argument("--relations", default="", help="file of rossby relations")
-    of_run.add_argument("--remark", action="append", default=[], help="a line for the page, beside the relations")
-    of_run.add_argument("--version", default="", help="of the program that has this drawn")
+    of_run.add_argument("--remark", action="append", default=[], help="a line for the section on relations")
+    of_run.add_argument("--version", default="", help="version of the program, for the page")
     of_scaling = kinds.add_parser("scaling", help="plots of scaling.json")
-    of_scaling.add_argument("folder", help="where scaling.json is, and where the plots go")
-    of_scaling.add_argument("--band", type=float, help="half width of the band around predictions, per cent")
+    of_scaling.add_argument("folder", help="folder with scaling.json, for the plots")
+    of_scaling.add_argument("--band", type=float, help="half width of the band around predictions, in percent")
     arguments = parser.parse_args()
     try:
         if arguments.kind == "run":

@@ -56,4 +56,4 @@ def part(evaluation, out):
     text = f"Intervals are made of the residuals of {found['validation_origins']} forecasts of the validation part, and scored on the test part."
     return paragraph(text) + pictures([
         out.add(coverage(evaluation), "coverage", "Share of the observations inside the intervals, by lead time. Dashed: the nominal share."),
-        out.add(pit(evaluation), "pit", "Where observations lie among the forecast quantiles: flat if these are right, ∪ if they are too narrow, ∩ if too wide.")])
+        out.add(pit(evaluation), "pit", "Where observations lie among the forecast quantiles: flat if quantiles are right, ∪ if intervals are too narrow, ∩ if intervals are too wide.")])

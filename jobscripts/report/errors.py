@@ -139,4 +139,4 @@ def verdict(part):
     if low is None or high is None:
         return text + " There are too few origins for an interval."
     outcome = "The two are a tie." if low <= 0 <= high else "The model is better." if low > 0 else "The model is worse."
-    return text + f" The 95 % interval of that skill is {100 * low:+.1f} to {100 * high:+.1f} %. {outcome}"
+    return text + f" The 95 % interval of the skill is {100 * low:+.1f} to {100 * high:+.1f} %. {outcome}"

@@ -115,7 +115,7 @@ def forecast_part(run, out, asked, node_errors):
     found = []
     for number, node in enumerate(forecasts.choose_nodes(forecast, asked, node_errors)):
         found.append(out.add(forecasts.at_node(run, forecast, variable, node), f"forecast_node_{number}",
-                             f"Forecast at {forecast.places.label(node)}, with what was observed before."))
+                             f"Forecast at {forecast.places.label(node)}, with the observations before the forecast."))
     if found and forecasts.history(run, forecast, variable, [0], 1) is None:
         content += paragraph("The observations before the forecast are not drawn, because data.file is not a single NetCDF file that can be read from this folder.", "note")
     if forecast.places.mapped and forecast.places.size > 8:
@@ -179,7 +179,7 @@ def headline(run):
     if run.evaluation:
         return errors.verdict(run.evaluation)
     if run.metrics and run.metrics[-1].get("loss") is not None:
-        return f"{len(run.metrics)} epochs so far; the last loss is {run.metrics[-1]['loss']:.4g}. It has not been scored."
+        return f"{len(run.metrics)} epochs so far; the last loss is {run.metrics[-1]['loss']:.4g}. The run has not been scored."
     return ""
 
 

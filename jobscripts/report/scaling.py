@@ -64,7 +64,7 @@ def remove_earlier(folder):
 
 def draw_study(out, name, study, band):
     if not study["rows"]:
-        raise Problem(f"{study['label']}: the study has no rows")
+        raise Problem(f"{study['label']}: the study has no rows. Make scaling.json again with rossby report scaling")
     share = (band if band is not None else study["prediction_error_percent"] or 0) / 100
     points = [Point(row, share) for row in study["rows"]]
     title = f"{' '.join(study['label'].split())} ({study['kind']} scaling)"

@@ -36,5 +36,5 @@ def scaled(value, ranks):
     """Returns `value` with {ranks} and {20*ranks} filled in."""
     text = re.sub(r"\{(?:(\d+)\*)?ranks\}", lambda match: str(int(match[1] or 1) * ranks), value)
     if re.search(r"\{[^{}]*ranks", text):
-        raise Problem(f"{value}: only {{ranks}} and multiples of it such as {{20*ranks}} are filled in")
+        raise Problem(f"{value}: only {{ranks}} and multiples such as {{20*ranks}} are filled in. Correct this value")
     return text

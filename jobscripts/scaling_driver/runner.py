@@ -129,7 +129,7 @@ def train(runner, options, study, run):
         study.settle(run)
         say(f"{study.label}/{run.name}: ended after {time.monotonic() - begin:.1f} s")
     elif code == EXIT_RESUME or runner.stopped:
-        say(f"{study.label}/{run.name}: left with exit code {code}. The same command goes on with it")
+        say(f"{study.label}/{run.name}: paused with exit code {code}. To continue this run, give the same command again")
         code = EXIT_RESUME
     else:
         say(f"{study.label}/{run.name}: failed with exit code {code}: {last} ({run.log})")

@@ -70,8 +70,8 @@ class Study:
                      for ranks in study["ranks"] for groups in study["time_groups"] for stages in study["stages"]
                      if ranks % (groups * stages) == 0]
         if not self.runs:
-            raise Problem(f"no run: none of the time groups {study['time_groups']}, times one of the stages {study['stages']}, "
-                          f"divides one of the ranks {study['ranks']}")
+            raise Problem(f"there is no run: time groups times stages must divide the ranks, but none of {study['time_groups']} times one of "
+                          f"{study['stages']} divides one of {study['ranks']}. Change one of these lists")
         self.known = self.read()
         self.mine = {}  # entries of this process
         self.locked = None

@@ -115,7 +115,7 @@ class Waiting:
                 self.silent = False
             except Silent as silence:
                 if not self.silent:
-                    say(f"{silence}; waiting on")
+                    say(f"{silence}; still waiting")
                 self.silent = True
             if self.pairs:
                 time.sleep(1)

@@ -31,20 +31,20 @@ load_machine() {
   rossby_modules=() rossby_launcher=srun rossby_srun_options=() rossby_mpirun_options=() rossby_program=''
   if [[ $machine != */* ]]; then machine=$root/jobscripts/machines/$machine.sh; fi
   if [[ ! -r $machine ]]; then
-    die "no settings of the machine in $machine. Set ROSSBY_MACHINE to a name of $root/jobscripts/machines or to a file"
+    die "$machine: these settings of the machine cannot be read. Set ROSSBY_MACHINE to a name in $root/jobscripts/machines, or to a file"
   fi
   # shellcheck source=../machines/generic.sh
   . "$machine"
   case $rossby_launcher in
     srun | mpirun) ;;
-    *) die "$machine: rossby_launcher is '$rossby_launcher', it must be srun or mpirun" ;;
+    *) die "$machine: rossby_launcher is '$rossby_launcher', but must be srun or mpirun" ;;
   esac
   rossby_program=${ROSSBY_PROGRAM:-$rossby_program}
   if ((${#rossby_modules[@]} > 0)); then
     if type module >/dev/null 2>&1; then
       module load "${rossby_modules[@]}"
     elif [[ ${ROSSBY_DRY_RUN:-0} != 1 ]]; then
-      die "$machine needs modules (${rossby_modules[*]}), but there is no module command on $(hostname)"
+      die "$machine needs modules (${rossby_modules[*]}), but there is no module command on $(hostname). If the program needs no modules, empty rossby_modules in this file"
     fi
   fi
   find_program "$root"
@@ -111,7 +111,7 @@ export_end_time() {
 come_back() {
   local restarts=${SLURM_RESTART_COUNT:-0}
   if ((restarts >= ${ROSSBY_MAX_RESTARTS:-1000})); then
-    die "restarted $restarts times (ROSSBY_MAX_RESTARTS), so that the job ends. The checkpoint is kept"
+    die "restarted $restarts times (ROSSBY_MAX_RESTARTS), so that the job ends. The checkpoint is kept. To go on, submit the job again"
   fi
   say "$1: requeue"
   scontrol requeue "$SLURM_JOB_ID"
@@ -138,7 +138,7 @@ after_a_hang() {
   hangs=$((hangs + 1))
   if ((hangs > ${ROSSBY_MAX_HANGS:-3})); then
     rm -f "$file"
-    say "a rank hung in $hangs starts in a row (ROSSBY_MAX_HANGS): not once more; the newest checkpoint is kept"
+    say "a rank hung in $hangs starts in a row (ROSSBY_MAX_HANGS), so that the job is not requeued. The newest checkpoint is kept"
     return
   fi
   if [[ -d $1 ]]; then printf '%s\n' "$hangs" >"$file"; fi
@@ -156,10 +156,10 @@ train() {
     return 0
   fi
   if [[ $rossby_program != */* ]]; then
-    die "no program $rossby_program on the PATH. Name its file with ROSSBY_PROGRAM, or its module in the settings of the machine"
+    die "no program $rossby_program on the PATH. Name the file of the program with ROSSBY_PROGRAM, or its module in the settings of the machine"
   fi
   if [[ ! -x $rossby_program || -d $rossby_program ]]; then
-    die "no program $rossby_program: build it (jobscripts/local/demo.sh does), or set ROSSBY_PROGRAM"
+    die "$rossby_program: there is no such program. Build the program with jobscripts/local/demo.sh, or set ROSSBY_PROGRAM"
   fi
   "${command[@]}" &
   child=$!

@@ -7,16 +7,16 @@ usage() {
 usage: jobscripts/slurm/render.sh [options] CONFIG --run DIR [options of `rossby train`] > job.sbatch
 
   --nodes N             nodes (default 1)
-  --ranks-per-node N    MPI ranks a node (default 2; with GPUs: one a GPU)
-  --cpus-per-rank N     cores, and OpenMP threads, a rank (default 1)
-  --gpus-per-node N     GPUs a node (default 0); the training is told --device cuda, unless a device is named
-  --time TIME           limit of one start, as Slurm writes it (default 01:00:00)
+  --ranks-per-node N    MPI ranks per node (default 2; with GPUs: one per GPU)
+  --cpus-per-rank N     cores and OpenMP threads per rank (default 1)
+  --gpus-per-node N     GPUs per node (default 0); adds --device cuda to the training, unless a device is named
+  --time TIME           time limit of one start, in Slurm's format (default 01:00:00)
   --before SECONDS      how long before the limit a checkpoint is written (default 120)
-  --seeds FIRST-LAST    an array job, one training a seed
+  --seeds FIRST-LAST    an array job with one training per seed
   --partition NAME, --account NAME, --job-name NAME
   --machine NAME|FILE   settings of the cluster (default: ROSSBY_MACHINE, else generic)
 
-Checks the options, submits nothing.
+The script checks the options, and submits nothing.
 TEXT
 }
 
@@ -96,9 +96,9 @@ positive --before "$before"
 if [[ ! $gpus =~ ^[0-9]+$ ]]; then die "--gpus-per-node $gpus: not a number. Give 0 or more"; fi
 if [[ -z $ranks ]]; then ranks=$((gpus > 0 ? gpus : 2)); fi
 positive --ranks-per-node "$ranks"
-if [[ ! $time =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]]; then die "--time $time: not a time as Slurm writes it, e.g. 30, 01:00:00 or 1-12:00:00"; fi
+if [[ ! $time =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]]; then die "--time $time: not a time in Slurm's format. Write for example 30, 01:00:00 or 1-12:00:00"; fi
 limit=$(seconds "$time")
-if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, because --time $time is $limit s. Give a smaller number"; fi
+if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, because --time $time is $limit s. Give a smaller --before"; fi
 if [[ -n $seeds ]]; then
   if [[ ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST. Write two numbers, such as 1-5"; fi
   if ((10#${seeds%-*} > 10#${seeds#*-})); then die "--seeds $seeds: FIRST is larger than LAST. Exchange these numbers"; fi

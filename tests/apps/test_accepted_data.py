@@ -60,9 +60,9 @@ class Accepted(Runs):
         _, before = self.forecast(1, run, "sensors.nc")
         for ranks, file, patterns in (
                 (3, "corrected.nc", [r"accepted  corrected.nc: 3 of 5\d training steps changed, from 2001-01-01T05:00 to "
-                                     r"2001-01-02T06:00: their mean by [+-][\d.]+ m s-1, their values from 9 to 8\n"]),
+                                     r"2001-01-02T06:00: their mean changed by [+-][\d.]+ m s-1, their number of values from 9 to 8\n"]),
                 (1, "cut.nc", [r"accepted  cut.nc: the first 7 steps of the training, 2001-01-01T00:00 to 2001-01-01T06:00, are gone\n"]),
-                (3, "both.nc", [r"the first 7 steps of the training", r"1 of 5\d training steps changed, 2001-01-01T20:00: their mean by"]),
+                (3, "both.nc", [r"the first 7 steps of the training", r"1 of 5\d training steps changed, 2001-01-01T20:00: their mean changed by"]),
                 (2, "sensors.nc", [r"accepted  no step of the training part has changed\n"])):
             with self.subTest(run=run, file=file):
                 out, values = self.forecast(ranks, run, file, "--accept-changed-data")
@@ -87,7 +87,7 @@ class Accepted(Runs):
         _, before = self.forecast(2, run, "high.nc")
         out, values = self.forecast(2, run, "high_cut.nc", "--accept-changed-data")
         self.assertEqual(values, before)
-        self.assertIn("1 of 54 training steps changed, 2001-01-01T08:00: their mean by -3.333e+06 m s-1", out)
+        self.assertIn("1 of 54 training steps changed, 2001-01-01T08:00: their mean changed by -3.333e+06 m s-1", out)
 
     def test_steps_in_use(self):
         """data.first_step and data.last_step count steps of the file of the training."""
@@ -116,11 +116,11 @@ class Accepted(Runs):
         self.netcdf("other_nodes.nc", changed().replace("edge_weight = 1, ", "edge_weight = 3, "))
         accept = ["--steps", "2", "--accept-changed-data"]
         graphed = self.trained("graphed", *WINDOWS, "relation.graph=edges")
-        self.refuse(2, ["forecast", graphed, *accept, "--set", "data.file=other_nodes.nc"], "more has changed than values")
+        self.refuse(2, ["forecast", graphed, *accept, "--set", "data.file=other_nodes.nc"], "not only values have changed")
         self.netcdf("lost_step.nc", changed(first=1).replace("time = 1, 2, 3", "time = 0, 2, 3"))
-        self.refuse(2, ["forecast", run, *accept, "--set", "data.file=lost_step.nc"], "more has changed than values")
+        self.refuse(2, ["forecast", run, *accept, "--set", "data.file=lost_step.nc"], "not only values have changed")
         self.refuse(3, ["forecast", run, *accept, "--set", "data.file=late.nc"],
-                    "late.nc: has no step of the training part .2001-01-03T12:00 to 2001-01-04T07:00.*goes further back, or train a new run")
+                    "late.nc: this file .2001-01-03T12:00 to 2001-01-04T07:00. has no step of the training part.*goes further back, or train a new run")
         roots = self.trained("roots", *WINDOWS, "data.transform=sqrt")
         self.refuse(2, ["forecast", roots, *accept, "--set", "data.file=both.nc"], "data.point = .mean. forecasts depend on errors")
         self.refuse(2, [*self.arguments("gru", *WINDOWS, *ANOMALIES, "train.epochs=9", "data.file=corrected.nc")],
@@ -137,7 +137,7 @@ class Accepted(Runs):
         self.assertRegex(out, "the training part has changed; .*warning   scaling, cycle and trend are computed anew from the changed data"
                          .replace(".*", "(?s:.*)"))
         self.refuse(2, ["forecast", run, "--steps", "2", "--accept-changed-data", "--set", "data.file=cut.nc"],
-                    "begins at 2001-01-01T07:00, but the training at 2001-01-01T00:00")
+                    "the data begin at 2001-01-01T07:00, but the training began at 2001-01-01T00:00")
         again = self.trained("again", *WINDOWS)
         with open(self.path(again + "/checkpoints/data.h5"), "r+b") as file:
             file.truncate(3000)

@@ -59,7 +59,7 @@ class Grids(Asynchronous):
             run = f"grid_{ranks}_{groups}"
             out = self.succeed(ranks, *self.arguments(run, f"parallel.time_groups={groups}", f"window.batch={batch}")).out
             self.assertRegex(out, r"updates   asynchronous, by a thread of each rank\n")
-            self.assertRegex(out, r"updates   \d+, of [\d.]+ windows \(deviation .*\), staleness ")
+            self.assertRegex(out, r"updates   \d+, with [\d.]+ windows each \(deviation .*\), staleness ")
             self.assert_whole(run, sub_batches)
         self.succeed(2, "evaluate", "grid_4_2")
 
@@ -96,7 +96,7 @@ class Grids(Asynchronous):
                 run = f"again_{ranks}_{fewer}"
                 out = self.succeed(fewer, *self.arguments(run, *settings, f"parallel.time_groups={of_groups}"),
                                    "--replay", f"log_{ranks}").out
-                self.assertIn("updates   asynchronous, as they were recorded", out)
+                self.assertIn("updates   asynchronous, as recorded", out)
                 self.assertEqual(self.state(run), self.state(f"first_{ranks}"))
         self.refuse(1, [*self.arguments("refused", *settings, "train.seed=2"), "--replay", "log_3"],
                     "log_3: this recording was made with other settings")
@@ -104,7 +104,7 @@ class Grids(Asynchronous):
                     "log_3: this recording was made with other (parallel.products|settings)")
         # The recording of two row blocks, replayed on one.
         out = self.succeed(1, *self.arguments("one_block", *settings, "parallel.time_groups=1"), "--replay", "log_4").out
-        self.assertIn("recorded on other row blocks or another device: sums have another order", out)
+        self.assertIn("as recorded, but on other row blocks or another device: sums are added in another order", out)
         for mine, recorded in zip(self.lines("one_block"), self.lines("first_4")):
             self.assertEqual(mine["updates"]["windows"], recorded["updates"]["windows"])
             self.assertAlmostEqual(mine["loss"], recorded["loss"], delta=1e-4 * recorded["loss"])
@@ -112,7 +112,7 @@ class Grids(Asynchronous):
         self.assertNotEqual(self.state("one_block"), self.state("first_4"))
         self.write("no_log", "nothing")
         self.refuse(1, [*self.arguments("refused"), "--replay", "no_log"], "no_log: not a recording of a training")
-        self.refuse(1, [*self.arguments("refused", "train.updates=synchronous"), "--record", "new"], "--record and --replay are for asynchronous")
+        self.refuse(1, [*self.arguments("refused", "train.updates=synchronous"), "--record", "new"], "--record and --replay work only with asynchronous")
 
     @support.long_test
     def test_five_hundred_updates_repeat(self):
@@ -148,7 +148,7 @@ class Devices(Asynchronous):
             for recorded, on in (("cpu", "simulated"), ("simulated", "simulated"), ("simulated", "cpu")):
                 run = f"{places[recorded]}_on_{on}"
                 out = self.succeed(ranks, *self.arguments(run, *grid, f"parallel.device={on}"), "--replay", places[recorded] + ".log").out
-                self.assertEqual("or another device: sums have another order" in out, recorded != on)
+                self.assertEqual("or another device: sums are added in another order" in out, recorded != on)
                 self.near(run, places[recorded])
                 if recorded == on:
                     self.assertEqual(self.state(run), self.state(places[recorded]))
@@ -210,7 +210,7 @@ class Devices(Asynchronous):
         self.succeed(1, "calibrate", "--quick", "--device", "simulated", "-o", "machine.json")
         asked = ["parallel.device=simulated", "model.precision=float", "train.epochs=1"]
         self.refuse(1, [*self.arguments("planned", *asked), "--machine", "machine.json"],
-                    "asynchronous updates are predicted only for the host. Give --device cpu, or leave --machine out")
+                    "asynchronous updates are predicted only for the host. Set parallel.device = .cpu., or leave --machine out")
         out = self.succeed(1, "plan", "windows.toml", "--machine", "machine.json", "--updates", "asynchronous", "--set", asked[0]).out
         self.assertIn("asynchronous updates are predicted only for the host", out)
 

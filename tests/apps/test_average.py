@@ -262,7 +262,7 @@ class Averages(Runs, LoadsJson):
         self.assertEqual(found["skill"]["baseline"], "file_my_own_2")
         self.netcdf("some.nc", forecasts(lambda h, i: 2, origins=range(60, 64)))
         out = self.succeed(2, "evaluate", run, "--baseline", "some.nc", "--set", "evaluate.baselines=false", "-o", "scores.json").out
-        self.assertIn("4 of 15 origins are in all files of forecasts: these alone count", out)
+        self.assertIn("4 of 15 origins are in all files of forecasts; only these origins are used", out)
         found = self.load("scores.json", "evaluation.schema.json")
         self.assertEqual(found["data"]["origins"], 4)
         self.assertEqual(list(found["mean"]["rmse"]), ["model", "file_some"])
@@ -307,14 +307,14 @@ class Averages(Runs, LoadsJson):
                 ("no_lead", forecasts(lambda h, i: 0, lead="ahead", dimensions="init_time, ahead, node"), r"variable v has dimensions \(init_time = 30, ahead = 2, node = 5\)",
                  r"\(init_time, lead, node\) in this order"),
                 ("turned", forecasts(lambda h, i: 0, dimensions="lead, init_time, node"), "in this order"),
-                ("kelvin", forecasts(lambda h, i: 0, units="km h-1"), 'variable v is in "km h-1", but in "m s-1" in sensors.nc'),
-                ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, which sensors.nc has. Add or rename a variable"),
+                ("kelvin", forecasts(lambda h, i: 0, units="km h-1"), 'variable v has units "km h-1", but the data have units "m s-1" .sensors.nc.'),
+                ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, but sensors.nc has this variable. Add or rename a variable"),
                 ("short", forecasts(lambda h, i: 0, leads=(1,)), "forecasts of 1 steps ahead, but 2 are needed"),
                 ("zero", forecasts(lambda h, i: 0, leads=(0, -1)), "no forecast of the first step after init_time"),
                 ("late", forecasts(lambda h, i: 0, leads=("3600", "7200"), lead_units="hours"), "no forecast of the first step"),
                 ("month", forecasts(lambda h, i: 0, lead_units="months"), 'units "months", in which a step of the data .1 hour. has no'),
                 ("early", forecasts(lambda h, i: 0, origins=range(10, 20)), "no forecast from any of the 15 origins from 2001-01-03T07:00"),
-                ("few", forecasts(lambda h, i: 0, order=[0, 1, 4]), 'no forecasts of node "n2", which the run has'),
+                ("few", forecasts(lambda h, i: 0, order=[0, 1, 4]), 'no forecasts of node "n2", but the run has this node'),
                 ("undated", forecasts(lambda h, i: 0).replace("hours since 2001-01-01", "1"), "init_time is not dated")):
             with self.subTest(name):
                 self.netcdf(name + ".nc", cdl)
@@ -323,7 +323,7 @@ class Averages(Runs, LoadsJson):
         self.refuse(1, ["evaluate", run, "--baseline", "up.nc", "--baseline", "up.nc"], "two files of forecasts would be called file_up")
         self.refuse(2, ["evaluate", run, "--baseline", "up.nc", "-o", "up.nc"], "up.nc")
         self.netcdf("holes.nc", forecasts(lambda h, i: 0, holes=[(50, 2)]))
-        self.refuse(3, ["average", run, "holes.nc", "-o", "no", "--weights", "stacking"], "holes.nc: 2 of its forecasts .* missing")
+        self.refuse(3, ["average", run, "holes.nc", "-o", "no", "--weights", "stacking"], "holes.nc: 2 forecasts of observed values .* missing")
         self.assertFalse(os.path.exists(self.path("no")))
 
     def test_bad_members(self):
@@ -338,9 +338,9 @@ class Averages(Runs, LoadsJson):
         os.makedirs(self.path("empty"), exist_ok=True)
         for members, *patterns in (
                 ((), "members is required|members"),
-                ((run,), "needs two members or more, and only gru is named"),
-                ((run, run + "/"), "is named twice"),
-                ((run, "lim", "lim"), "lim: is named twice"),
+                ((run,), "needs two members or more, but only gru is named"),
+                ((run, run + "/"), "this member is named twice"),
+                ((run, "lim", "lim"), "lim: this member is named twice"),
                 ((run, "limm"), "limm: not a run directory, a file of forecasts or a baseline", "persistence, "),
                 ((run, "annual_cycle"), "annual_cycle: this baseline does not exist for these data"),
                 ((run, "empty"), "empty: not a run directory"),
@@ -355,12 +355,12 @@ class Averages(Runs, LoadsJson):
             self.refuse(2, ["average", "blind", "lim", "-o", "no", "--weights", weights], f"--weights {weights} needs errors in the validation part")
         self.refuse(1, ["average", run, "stnn", "-o", "no", "--weights", "best"], "--weights", code=2)
         self.refuse(2, ["average", self.trained("double"), run, "-o", "no", "--set", "evaluate.horizons=3"],
-                    "double: forecasts window.outputs = 2 steps, but 3 are averaged")
-        self.refuse(1, ["average", run, "lim", "-o", "gru"], "gru: is a run directory")
+                    r"double: this run forecasts 2 steps \(window.outputs\), but the average needs 3")
+        self.refuse(1, ["average", run, "lim", "-o", "gru"], "gru: this is a run directory")
         self.refuse(1, ["average", run, "lim", "-o", "sensors.nc"], "sensors.nc: cannot make this directory")
-        self.refuse(1, ["average", run, "lim", "-o", "not/there/yet"], "not/there/yet: cannot be written")
+        self.refuse(1, ["average", run, "lim", "-o", "not/there/yet"], "not/there/yet: cannot write into the folder .*not/there: No such file")
         self.average(run, "lim")
-        self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: already exists")
+        self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: this file already exists")
         self.refuse(1, ["average", run, "made", "-o", "no"], "made: an average cannot be a member of an average. Name the members of this average")
 
     def test_no_run_goes_where_an_average_is(self):

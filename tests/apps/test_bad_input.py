@@ -37,7 +37,7 @@ class Data(BadInput):
     def test_no_time_axis(self):
         self.netcdf("still.nc", sensors().replace("time = 20 ;", "level = 20 ;").replace("(time", "(level").replace(
             'double time(level) ; time:units = "hours since 2001-01-01" ;', "").replace("  time = 0", "  // 0"))
-        self.refuse_training(["data.file=still.nc"], "v has no time axis", r"\(level, node\)", "expected are")
+        self.refuse_training(["data.file=still.nc"], "v has no time axis", r"\(level, node\)", "expected dimensions are")
 
     def test_edges(self):
         self.netcdf("far.nc", sensors(source="0, 1, 3"))
@@ -111,7 +111,7 @@ class Settings(BadInput):
     def test_keys(self):
         self.refuse_training(["train.epoch=3"], r"unknown key train\.epoch", r"nearest key is train\.epochs")
         self.refuse_training(["epochs=3"], r"unknown key epochs", r"did you mean train\.epochs\?")
-        self.refuse_training(["train=3"], r"it is a table; its keys are train\.sampling")
+        self.refuse_training(["train=3"], r"this is a table with the keys train\.sampling")
         self.write("wrong.toml", SENSORS + "horizon = 3\n")
         self.refuse(2, ["train", "wrong.toml", "--run", "run"], r"wrong\.toml:\d+: unknown key evaluate\.horizon\b",
                     r"evaluate\.horizons")
@@ -119,17 +119,17 @@ class Settings(BadInput):
     def test_values(self):
         self.refuse_training(["train.epochs=many"], r"train\.epochs needs an integer")
         self.refuse_training(["train.epochs=2.5"], r"train\.epochs needs an integer, not .*2\.5")
-        self.refuse_training(["train.epochs=-1"], r"out of range: allowed is 0 to")
+        self.refuse_training(["train.epochs=-1"], r"out of range: the value must be 0 to")
         self.refuse_training(["optimiser.lr=nan"], r"optimiser\.lr = nan is not a finite number")
-        self.refuse_training(["optimiser.lr=-1e300"], r"out of range: allowed is 0 to 1000000")
+        self.refuse_training(["optimiser.lr=-1e300"], r"out of range: the value must be 0 to 1000000")
         self.refuse_training(["optimiser.lr_scaling=linear"], r"optimiser\.lr_scaling = \"linear\" works only with window models")
         self.refuse_training(["optimiser.lr=0", "optimiser.lr_z=0.02"], r"optimiser\.lr_z = 0\.02 is scaled with optimiser\.lr")
         self.refuse_training(["optimiser.lr=0", "optimiser.lr_relation=0.02"], r"optimiser\.lr_relation = 0\.02 is scaled")
         self.refuse_training(["checkpoint.keep=0", "train.stop_after=1m"], r"checkpoint\.keep = 0 writes none")
-        self.refuse_training(["model.dropout_z=1e301"], r"out of range: allowed is 0 to 0\.999")
-        self.refuse_training(["relation.refine_start=1e301"], r"out of range: allowed is -1e\+300 to 1e\+300")
+        self.refuse_training(["model.dropout_z=1e301"], r"out of range: the value must be 0 to 0\.999")
+        self.refuse_training(["relation.refine_start=1e301"], r"out of range: the value must be -1e\+300 to 1e\+300")
         self.refuse_training(["relation.self=maybe"], r"relation\.self needs true or false")
-        self.refuse_training(["relation.mode=refined"], r"none of given, refine; the nearest is refine")
+        self.refuse_training(["relation.mode=refined"], r"not one of given, refine; the nearest is refine")
         self.refuse_training(["relation.hops=[2, 1]"], r"relation\.hops is not a list of ascending powers")
         self.refuse_training(["train.epochs"], r"Write --set key=value")
 
@@ -185,8 +185,8 @@ class Settings(BadInput):
         # Edge weights that sum to zero up to rounding are not divided by their sum.
         self.netcdf("cancelled.nc", sensors(nodes=5, source="0, 1, 2, 3", destination="4, 4, 4, 4", weight="0.1, 0.2, -0.3, -2e-17"))
         self.succeed(1, "train", "sensors.toml", "--run", "cancelled", "--set", "data.file=cancelled.nc", "--set", "train.epochs=1")
-        self.refuse_training(["data.file=turned.nc"], "have a sum of -0.5, and dividing by it would change their signs. Set relation.normalise = false")
-        self.refuse_training(["data.file=turned.nc", "relation.normalise=false", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"], "an edge with weight -0.5")
+        self.refuse_training(["data.file=turned.nc"], "have a sum of -0.5, and dividing by this sum would change the signs of the weights. Set relation.normalise = false")
+        self.refuse_training(["data.file=turned.nc", "relation.normalise=false", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"], "turned.nc: an edge has weight -0.5")
         for settings, needs in [(["relation.discover=low_rank"], "a dense learned relation"),
                                 (["relation.discover=dense", "model.precision=double"], "model.precision"),
                                 (["relation.discover=dense", "optimiser.name=sgd"], "optimiser.name"),

@@ -101,8 +101,8 @@ class Run(BadInput):
         run = self.trained("good")
         self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would change the model", r"model\.latent: 3 \(asked for\), 1")
         self.refuse(2, ["evaluate", run, "--set", "evaluate.horizons=9"],
-                    "too few for an origin with 9 horizons", "evaluate.horizons")
-        self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "origins are 0 to 17")
+                    "too few for a forecast of 9 steps", "evaluate.horizons")
+        self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "choose origins from 0 to 17")
         self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "1999-01-01"], "2001-01-01", "1999-01-01")
         self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "soon"], "soon")
         os.rename(self.path("sensors.nc"), self.path("away.nc"))
@@ -191,7 +191,7 @@ class OneRank(BadInput):
         for folder in folders[2:]:
             shutil.copy(self.path("negative.nc"), os.path.join(folder, "sensors.nc"))
         settings = ["model.name=dcrnn", "window.inputs=2", "window.outputs=1", "evaluate.horizons=1", "parallel.time_groups=2"]
-        result = self.refuse(4, self.train(*settings), "^rossby: rank [23]: the graph has an edge with weight -0.5", folders=folders)
+        result = self.refuse(4, self.train(*settings), "^rossby: rank [23]: sensors.nc: an edge has weight -0.5", folders=folders)
         self.assertLess(result.seconds, 8, "no rank waits for others to come")
 
     def test_run_directory_is_not_shared(self):

@@ -28,8 +28,8 @@ class BaseForecast(Runs):
 
     def test_refit_starts_and_averages(self):
         out = self.succeed(2, *self.arguments("run", *self.ridge, "train.refit=true", "split.validation=4")).out
-        self.assertRegex(out, r"base +direct_ridge: about .*; RMSE of the validation part")
-        self.assertRegex(out, r"base +direct_ridge: about .*; RMSE of folds of the training part")
+        self.assertRegex(out, r"base +direct_ridge: anomalies from .*; RMSE of the validation part")
+        self.assertRegex(out, r"base +direct_ridge: anomalies from .*; RMSE of folds of the training part")
         self.succeed(2, *self.arguments("other", *self.ridge))
         out = self.succeed(1, *self.arguments("warm", "train.epochs=0"), "--from", "other").out
         self.assertIn('model.base_forecast: "none" (here), "direct_ridge" (there)', out)

@@ -167,7 +167,7 @@ class Device(Runs):
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
         settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=1", "relation.graph=none",
                     "relation.discover=dense", "evaluate.baselines=false", "parallel.dense_kernel=own"]
-        self.refuse_settings([DEVICE, *settings, "parallel.device_memory=24MiB"], "out of device memory: .*discover.* MiB, does not fit: ")
+        self.refuse_settings([DEVICE, *settings, "parallel.device_memory=24MiB"], "out of device memory: cannot allocate .* MiB for .*discover.* are in use ")
         self.succeed(1, *self.arguments("whole", *settings, DEVICE))
         self.succeed(1, *self.arguments("third", *settings, DEVICE, *STREAMED, "parallel.device_memory=24MiB"))
         self.succeed(1, "evaluate", "third", "--set", "evaluate.horizons=1")
@@ -191,7 +191,7 @@ class Device(Runs):
             for way in ("pageable", "pinned-async"):
                 runs.append(f"host_{way}{ranks}")
                 out = self.succeed(ranks, *self.arguments(runs[-1], *dense, DEVICE, *ON_HOST, f"relation.transfer={way}")).out
-                self.assertIn("streamed  updated on: host\n", out)
+                self.assertIn("streamed  weights are updated on: host\n", out)
                 self.near(runs[-1], name, 1e-10)
             self.assertEqual(self.ends(runs[0]), self.ends(runs[1]))
         self.succeed(1, "evaluate", "host_pinned-async3")
@@ -204,9 +204,9 @@ class Device(Runs):
         arguments = self.arguments("tried", *settings)
         first = self.run_ranks(2, *arguments, "--stop-after", "0.000001s")
         self.assertEqual(first.codes, [75, 75], first.err)
-        found = re.search(r"streamed  updated on: (device|host) \(device [0-9.]+ ms, host [0-9.]+ ms\)\n", first.out)
+        found = re.search(r"streamed  weights are updated on: (device|host) \(device [0-9.]+ ms, host [0-9.]+ ms\)\n", first.out)
         self.assertTrue(found, first.out)
-        self.assertIn(f"streamed  updated on: {found[1]}\n", self.succeed(2, *arguments).out)
+        self.assertIn(f"streamed  weights are updated on: {found[1]}\n", self.succeed(2, *arguments).out)
 
     @support.long_test
     def test_updated_on_the_host_left_and_resumed_at_every_step(self):
@@ -237,18 +237,18 @@ class Device(Runs):
         settings = ["data.file=hub.nc", "split.train=6", "split.validation=1", "train.epochs=1", "evaluate.horizons=1", "model.precision=float",
                     "parallel.partition=weighted", "parallel.entry_cost=1", "model.latent=16", "train.slab_steps=0"]
         result = self.run_ranks(2, *self.arguments("alone", *settings, DEVICE, "parallel.device_memory=13500KiB"), limit=100)
-        self.assertRegex(result.err, "rossby: rank 1: out of device memory: .* does not fit: ")
+        self.assertRegex(result.err, "rossby: rank 1: out of device memory: cannot allocate .* are in use ")
         self.assertNotIn("has waited", result.err, "the watchdog has nothing to say")
         self.assertEqual(result.codes[1], 1)
         short = self.run_ranks(2, *self.arguments("short", *settings, DEVICE, "parallel.device_memory=13500KiB",
                                                   "parallel.watchdog_seconds=4"), limit=100)
-        self.assertRegex(short.err, "rossby: rank 1: out of device memory: .* does not fit: ")
+        self.assertRegex(short.err, "rossby: rank 1: out of device memory: cannot allocate .* are in use ")
         self.assertNotIn("has waited", short.err, "the watchdog's limit leaves room for the cause")
         several = self.run_ranks(4, *self.arguments("several", *settings, DEVICE, "parallel.device_memory=13200KiB",
                                                     "parallel.watchdog_seconds=8"), limit=100)
         spoken = [line for line in several.err.splitlines() if line.startswith("rossby: ")]
         self.assertEqual(len(spoken), 1, several.err)
-        self.assertRegex(spoken[0], "rossby: rank 2: out of device memory: .* does not fit: ")
+        self.assertRegex(spoken[0], "rossby: rank 2: out of device memory: cannot allocate .* are in use ")
         self.assertNotIn("Segmentation", several.err, "what still comes finds the memory that it was to go to")
 
     def test_memory_of_a_device(self):

@@ -42,7 +42,7 @@ class Ensembles(GridFiles):
         found = []
         for ranks in [1, 3]:
             out = self.succeed(ranks, "evaluate", "near").out
-            self.assertIn("members dressed with these residuals: the 50 % interval contains", out)
+            self.assertIn("members dressed with residuals of the validation part: the 50 % interval contains", out)
             found.append(self.load("near/evaluation.json", "evaluation.schema.json")["dressed"])
         self.assertEqual(found[0]["validation_origins"], 10)
         for a, b in zip(found[0]["horizons"], found[1]["horizons"]):

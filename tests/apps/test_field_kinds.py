@@ -98,7 +98,7 @@ class Kinds(support.ProgramTest):
         self.succeed(1, *forecast, "data.file=longer.nc")
         for more in ([], ["--accept-changed-data"]):
             self.refuse(2, [*forecast, "data.file=mixed.nc", *more], r"mixed\.nc: its nodes are not those that .* in another order.*ds\.sel")
-        self.refuse(2, [*forecast, "data.file=corrected.nc"], "accept what has changed with --accept-changed-data")
+        self.refuse(2, [*forecast, "data.file=corrected.nc"], "accept the changes with --accept-changed-data")
         self.succeed(1, *forecast, "data.file=corrected.nc", "--accept-changed-data")
 
     def test_known_inputs_without_ids(self):

@@ -289,7 +289,7 @@ class Grid(GridFiles):
             self.assertTrue((data.sst_quantiles.sel(quantile=0.95).values[known] > data.sst.values[known]).mean() > 0.8)
             one = data if one is None else one
             numpy.testing.assert_allclose(data.sst_quantiles.values, one.sst_quantiles.values, rtol=1e-4, atol=1e-5)
-        self.refuse(2, ["forecast", run, "--steps", "4", "--intervals", "50"], "residuals of 3 steps")
+        self.refuse(2, ["forecast", run, "--steps", "4", "--intervals", "50"], "residuals of only 3 steps")
         self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "100"], "--intervals 100 is out of range")
         os.remove(self.path(run + "/intervals.h5"))
         self.refuse(2, ["forecast", run, "--steps", "2", "--intervals", "50"], "intervals.h5: .*Run rossby evaluate run")
@@ -340,8 +340,8 @@ class Grid(GridFiles):
                 ("--region", "box=5,2,0,10"): "lat_min is above lat_max",
                 ("--region", "far=80,85,0,10"): "--region far: no node",
                 ("--region", "sea=nothing"): "--region sea=nothing: .*nothing",
-                ("--hindcasts", "nowhere/h.nc"): "nowhere/h.nc: cannot be written: nowhere: No such file",
-                ("--scores", "nowhere/h.nc"): "nowhere/h.nc: cannot be written: nowhere: No such file",
+                ("--hindcasts", "nowhere/h.nc"): "nowhere/h.nc: cannot write into the folder nowhere: No such file",
+                ("--scores", "nowhere/h.nc"): "nowhere/h.nc: cannot write into the folder nowhere: No such file",
                 ("--hindcasts", "x.nc", "--scores", "x.nc"): "name the same file"}.items():
             with self.subTest(options):
                 self.refuse(3, [*evaluate, *options], pattern)

@@ -83,7 +83,7 @@ class Further(Runs):
         for a, b in zip(two["horizons"], one["horizons"]):
             self.assertAlmostEqual(a["mae"]["model"], b["mae"]["model"], delta=1e-5)
         out = self.succeed(1, "data", "inspect", "sensors.nc").out
-        self.assertRegex(out, r"static +depth: of nodes alone")
+        self.assertRegex(out, r"static +depth: one value for each node")
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("whole", *FURTHER)
@@ -202,7 +202,7 @@ class Further(Runs):
         for file, cdl, message in (
                 ("late.nc", series(4, 31, names=names), r"no values for 2001-01-02T06:00.*has the times 2001-01-02T07:00 to"),
                 ("fewer.nc", series(4, 29, nodes=range(2), names=names), "2 nodes instead of 3"),
-                ("feet.nc", series(4, 29, names=names, units="ft"), 'tide is in "ft", but in "m"'),
+                ("feet.nc", series(4, 29, names=names, units="ft"), 'tide has units "ft", but units "m" in'),
                 ("lacking.nc", series(4, 29, names=("tide",)), "no variable works"),
                 ("empty.nc", series(4, 29, names=names, change=lambda name, t, i, x: "_" if t == 31 else x),
                  "no node has a value of data.known_inputs at 2001-01-02T07:00"),
@@ -226,7 +226,7 @@ class Further(Runs):
         self.netcdf("turned.nc", series(4, 29, names=("tide", "works"), ids=True, nodes=(2, 0, 1)))
         self.assertEqual(self.forecasts("named", "--inputs", "turned.nc"), self.forecasts("named", "--inputs", "in_order.nc"))
         self.netcdf("others.nc", series(4, 29, names=("tide", "works"), ids=True).replace('"s3"', '"s4"'))
-        self.refuse(2, ["forecast", "named", "--steps", "2", "--inputs", "others.nc"], 'it has no node "s3"')
+        self.refuse(2, ["forecast", "named", "--steps", "2", "--inputs", "others.nc"], 'the file has no node "s3"')
         # Static values by id, from a table and from NetCDF.
         self.write("nodes.csv", "id,lanes,depth\ns3,2,20\ns5,3,45\ns9,4,\ns7,1,10\n")
         self.succeed(2, *self.training("table", *named, "data.static_file=nodes.csv", "data.static=[\"depth\", \"latitude\"]"))
@@ -234,7 +234,7 @@ class Further(Runs):
         self.succeed(2, *self.training("turned", *named, "data.static_file=turned.nc"))
         self.assertEqual(self.ends("turned"), self.ends("named"))
         self.netcdf("bare.nc", series(4, 29, names=("tide", "works")))
-        warning = r"warning +bare.nc: its nodes have no ids: they are matched by position with those of named.nc"
+        warning = r"warning +bare.nc \(data.static_file\): the nodes have no ids, so that they are matched by position with the nodes of named.nc"
         self.assertRegex(self.succeed(2, *self.training("bare", *named, "data.static_file=bare.nc")).out, warning)
         self.assertNotRegex(self.succeed(1, *self.training("ids", *named, "data.static_file=turned.nc")).out, "matched by position")
         for text, message in (("id,depth\ns3,2\ns5,3\n", 'node "s7" has no value of depth'),

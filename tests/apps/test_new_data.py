@@ -108,7 +108,7 @@ class NewData(Runs):
     def test_where_nothing_can_be_written_is_said_at_once(self):
         run = self.trained("nowhere")
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
-            self.refuse(2, [*command, "-o", "no/such/folder/x"], "no/such/folder/x: cannot be written: no/such/folder: No such")
+            self.refuse(2, [*command, "-o", "no/such/folder/x"], "no/such/folder/x: cannot write into the folder no/such/folder: No such")
             # The error comes at once, before the program looks for the data.
             self.refuse(2, [*command, "-o", "/dev/null", "--set", "data.file=gone.nc"], "/dev/null: cannot write this file: it is not a regular")
 
@@ -226,7 +226,7 @@ class Told(Runs):
         told = "2 values are -9999, 1 is 1e15 or more in size"
         for settings in ((), ("model.name=gru", "window.inputs=3", "window.outputs=2")):
             out = self.start_of("data.file=marked.nc", "data.center=none", "data.spread=none", *settings)
-            self.assertIn(f"warning   {told} in the training part: if that marks missing values, set data.null_value", out)
+            self.assertIn(f"warning   {told} in the training part. If these numbers mark missing values, set data.null_value", out)
             self.assertNotIn("warning", self.start_of("data.file=ranged.nc", *settings))
         self.assertIn(f"suspect   {told}", self.succeed(1, "data", "inspect", "marked.nc").out)
         ranged = self.succeed(1, "data", "inspect", "ranged.nc").out
@@ -236,19 +236,19 @@ class Told(Runs):
     def test_nodes_that_report_late(self):
         self.netcdf("late.nc", sensors(holes=[(t, 2) for t in range(14)]))
         for settings in ((), ("model.name=gru", "window.inputs=3", "window.outputs=2")):
-            self.assertIn("warning   1 of 3 nodes has a feature without a value in the training part: it is scaled by what all nodes have",
+            self.assertIn("warning   1 of 3 nodes has a feature without a value in the training part. This node is scaled with the values of all nodes",
                           self.start_of("data.file=late.nc", *settings))
             self.assertNotIn("without a value in the training part", self.start_of(*settings))
 
     def test_gaps(self):
-        self.assertIn("gaps      1 in the time axis, the first after 2001-01-01T14:00: an stnn counts steps",
+        self.assertIn("gaps      1 in the time axis, the first after 2001-01-01T14:00. Model stnn treats a gap like one step",
                       self.start_of("data.file=gap.nc"))
         out = self.start_of()
         self.assertIn("\ngaps      none\n", out)
         self.assertNotIn("in the time axis", out)
 
     def test_a_graph_without_edges(self):
-        self.assertIn("warning   the graph has no edges (relation.graph = \"auto\"): every node is forecast by itself",
+        self.assertIn("warning   the graph has no edges, so that every node is forecast by itself. Check relation.graph = \"auto\"",
                       self.start_of("data.file=lonely.nc", "relation.graph=auto"))
 
     def test_settings_of_evaluate_are_held_against_the_data(self):
@@ -269,10 +269,10 @@ class Told(Runs):
 
     def test_keys_of_other_models_are_named(self):
         windows = ("model.name=gru", "window.inputs=3", "window.outputs=2")
-        self.assertIn('warning   not read by model.name = "gru": model.latent, validation.kind\n',
+        self.assertIn('warning   model.name = "gru" does not use these settings: model.latent, validation.kind. Remove these settings, or choose another model\n',
                       self.start_of("model.latent=2", "validation.kind=rollout", *windows))
-        self.assertIn('warning   not read by model.name = "stnn": model.units\n', self.start_of("model.units=3"))
-        self.assertNotIn("not read", self.start_of(*windows))
+        self.assertIn('warning   model.name = "stnn" does not use these settings: model.units. Remove', self.start_of("model.units=3"))
+        self.assertNotIn("does not use", self.start_of(*windows))
 
     def test_missing_inputs_without_a_mean(self):
         told = "warning   missing inputs are read as 0 in original units"
@@ -286,7 +286,7 @@ class Told(Runs):
     def test_as_many_horizons_as_a_model_puts_out(self):
         self.start_of("model.name=gru", "window.inputs=3", "window.outputs=1", name="short")
         out = self.succeed(2, "evaluate", "short").out
-        self.assertIn("evaluate.horizons = 2: the model forecasts window.outputs = 1 steps, which are scored", out)
+        self.assertIn("evaluate.horizons = 2, but the model forecasts window.outputs = 1 steps: only these steps are scored", out)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Parts(Runs):
         shutil.copy(self.path("part_4.nc"), self.path("grows"))
         result = self.run_ranks(2, *arguments("resumed"))
         self.assertEqual(result.codes, [0, 0], result.err)
-        self.assertIn("data.file now names 5 files. The run goes on with the 4 files of its start", result.err)
+        self.assertIn("data.file now names 5 files. The run goes on with the 4 files that it started with", result.err)
         self.assertEqual(self.ends("resumed"), self.ends("resumed_whole"))
         out = self.succeed(1, "forecast", "resumed", "--steps", "2", "-o", "on.nc", "--set", "data.file=grows/*.nc").out
         self.assertIn("2 steps from 2001-01-01T19:00", out)

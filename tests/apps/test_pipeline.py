@@ -71,7 +71,7 @@ class Pipeline(RingRuns):
         self.leave("more", 2, DOUBLE)
         result = self.run_ranks(2, *self.arguments("more", DOUBLE, "window.micro_batches=4", STAGES))
         self.assertEqual(result.codes, [0, 0], result.err)
-        self.assertIn("was computed with window.micro_batches = 1: from here on, results equal those of an uninterrupted "
+        self.assertIn("was computed with window.micro_batches = 1. From here on, results equal those of an uninterrupted "
                       "run only up to rounding", result.err)
         self.same_losses("more", 2, "one", "window.micro_batches=4")
         self.succeed(2, "evaluate", "more")

@@ -175,7 +175,7 @@ class Plan(PlanRuns):
         result = self.run_ranks(1, "plan", "--check", "run1", "begun", "nowhere", "run2")
         self.assertEqual(result.codes, [1])
         self.assertRegex(result.out, "\n2 runs: mean error")
-        self.assertRegex(result.err, r"begun/plan.json: .*; nowhere/plan.json: cannot be read.* \(the table has the other runs\)\n$")
+        self.assertRegex(result.err, r"begun/plan.json: .*; nowhere/plan.json: this file is missing.* \(the table has the other runs\)\n$")
         out = self.succeed(1, "plan", "--check", "run1", "run2", "--regions").out.splitlines()[1:]
         regions = ["computing", "chunks", "optimiser", "waiting", "other"]
         self.assertEqual([line[28:].split()[0] for line in out], regions * 2)
@@ -351,7 +351,7 @@ class Plan(PlanRuns):
         small["memory_bytes"] = 1e6
         self.write("small.json", json.dumps(small))
         out = self.succeed(1, "plan", "stnn.toml", "--machine", "small.json", "--candidates").out
-        self.assertRegex(out, r"needs [0-9.]+ [KMG]iB of a host, which has .*\nno candidate fits: the last column has the reasons\n")
+        self.assertRegex(out, r"needs [0-9.]+ [KMG]iB of memory on a host, which has .*\nno candidate fits: the last column has the reasons\n")
         out = self.succeed(2, "train", "windows.toml", "--run", "auto", "--set", "train.epochs=1", "--machine", "machine.json",
                            "--plan", "auto").out
         self.assertIn(f"plan      fastest of 10 candidates: {', '.join(best['settings'])}\n", out)
@@ -359,7 +359,7 @@ class Plan(PlanRuns):
             self.assertRegex(file.read(), f"time_groups = {best['time_groups']}\\b")
         self.refuse(2, ["train", "windows.toml", "--run", "none", "--plan", "auto"], "--plan auto needs a machine file")
         self.refuse(1, ["train", "stnn.toml", "--run", "none", "--plan", "auto", "--machine", "small.json"],
-                    "--plan auto: no candidate fits into memory. The first one: needs ")
+                    "--plan auto: no candidate fits. The first candidate is refused: needs ")
 
     def test_jobs_that_are_not_there(self):
         """One process plans a job like the ranks of that job do."""
@@ -412,7 +412,7 @@ class Plan(PlanRuns):
         # There are fewer nodes than ranks: most ranks own nothing, and still take part.
         alone = [c for c in refused if c["time_groups"] == 1]
         self.assertEqual([c["refused"] for c in alone],
-                         [f"{c['row_blocks']} row blocks of 9 nodes" if c["row_blocks"] > 9 else "" for c in alone])
+                         [f"{c['row_blocks']} row blocks for only 9 nodes" if c["row_blocks"] > 9 else "" for c in alone])
         self.assertEqual({c["stages"] for c in alone}, {1, 2, 4})
 
     def test_what_was_never_measured(self):
@@ -426,7 +426,7 @@ class Plan(PlanRuns):
         rough_plan = ["plan", "stnn.toml", "--set", "parallel.threads=1", "--machine", "rough.json"]
         self.assertRegex(self.succeed(1, *rough_plan).out, "\n  [0-9]+ % of the validation time are calls far from all")
         self.assertRegex(self.succeed(1, *rough_plan, "--ranks", "1,2").out,
-                         "\n  of [0-9]+ of the [0-9]+ that fit, .*: (up to )?[0-9]+ % of the validation time are calls far from all")
+                         "\n  [0-9]+ of the [0-9]+ candidates that fit, .*: (up to )?[0-9]+ % of the validation time are calls far from all")
         out = self.succeed(2, "plan", "stnn.toml", "--machine", "silent.json").out
         self.assertRegex(out, "never measured, counted as no time: .*between ranks.*on at least two ranks")
         self.succeed(2, "plan", "stnn.toml", "--machine", "silent.json", "-o", "silent_plan.json")
@@ -439,12 +439,12 @@ class Plan(PlanRuns):
         self.assertRegex(out, r"fastest: 8 ranks.*\n  on 4 hosts of 2 ranks .*\n(.*\n)*.*never measured.*messages between hosts")
         # More row blocks than nodes; too little memory; nothing that GPUs could round.
         jobs = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1024")["candidates"]
-        self.assertRegex([job for job in jobs if job["time_groups"] == 1][0]["refused"], "^1024 row blocks of [0-9]+ nodes$")
+        self.assertRegex([job for job in jobs if job["time_groups"] == 1][0]["refused"], "^1024 row blocks for only [0-9]+ nodes$")
         small = self.load("machine.json", "machine.schema.json")
         small["memory_bytes"] = 1e6
         self.write("little.json", json.dumps(small))
         self.assertRegex(self.succeed(1, "plan", "stnn.toml", "--machine", "little.json").out,
-                         r"\n  does not fit: needs [0-9.]+ MiB of a host, which has ")
+                         r"\n  does not fit: needs [0-9.]+ MiB of memory on a host, which has ")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--what-if", "products=tf32"],
                     "only GPUs round the operands of products to TF32")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--what-if", "products=bf16"],
@@ -522,11 +522,11 @@ class Plan(PlanRuns):
             by_batch.setdefault(candidate["batch"], []).append(candidate["refused"])
         self.assertEqual(sorted(by_batch), [2, 4, 8])
         self.assertEqual([by_batch[2], by_batch[4]], [[""] * 5] * 2)
-        self.assertEqual(set(by_batch[8]), {"a batch of 8 is not within 60 % of the target, 4"})
+        self.assertEqual(set(by_batch[8]), {"a batch of 8 is not within 60 % of --target-batch 4"})
         # The ranks themselves give the same answer.
         self.assertEqual(self.candidates(2, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none",
                                          "--vary", "window.batch=2,8", "--target-batch", "4", "--tolerance",
-                                         "0.6")["candidates"][1]["refused"], "a batch of 8 is not within 60 % of the target, 4")
+                                         "0.6")["candidates"][1]["refused"], "a batch of 8 is not within 60 % of --target-batch 4")
 
         # Commas inside lists and strings do not separate values.
         answer = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1", "--vary", "relation.hops=[1],[1, 2]",
@@ -563,14 +563,14 @@ class Plan(PlanRuns):
         self.refuse(2, ["plan", "stnn.toml", "--machine", "none.json"], "none.json: cannot be read. Make a machine file with 'rossby calibrate")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "stnn.toml"], "stnn.toml: the file is not JSON")
         self.write("old.json", '{"format": 0}')
-        self.refuse(1, ["plan", "stnn.toml", "--machine", "old.json"], "old.json: format 0, this program reads 2. Measure again")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "old.json"], "old.json: the file has format 0, but this program reads format 2. Measure again")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "model.precision=double"],
                     "was not measured in double")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "parallel.threads=3"],
                     "was not measured in float with 3 threads")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "parallel.device=cuda"],
                     "parallel.device")
-        self.refuse(1, ["plan", "--check", "nowhere"], "nowhere/plan.json: cannot be read")
+        self.refuse(1, ["plan", "--check", "nowhere"], "nowhere/plan.json: this file is missing")
         self.refuse(1, ["plan", "--check", "nowhere", "--what-if", "network=2x"], "--what-if", code=2)
         self.refuse(1, [*plan, "--target-batch", "nan"], "nan", code=2)
         os.makedirs(self.path("folder.json"), exist_ok=True)
@@ -585,7 +585,7 @@ class Plan(PlanRuns):
         self.refuse(1, [*plan, "--what-if", "gpu=gpu.json", "-o", "gpu.json"], "gpu.json: this input file would be overwritten")
         self.refuse(1, ["calibrate", "--quick", "--replace", "--config", "windows.toml", "-o", "windows.toml"],
                     "windows.toml: this input file would be overwritten")
-        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: not a machine file")
+        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: this is not a machine file")
         with open(self.path("sensors.nc"), "rb") as file:
             self.assertEqual(file.read(), before)
         self.refuse(1, ["plan", "--check", "nowhere", "-o", "x.json"], "--output", code=2)

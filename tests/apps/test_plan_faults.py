@@ -51,7 +51,7 @@ class PlanFaults(PlanRuns):
         self.assertIn(2, {c["stages"] for c in found})
         for c in found:
             self.assertRegex(c["refused"], "never measured: [a-z_, ]*masked_absolute_error")
-        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits into memory. The first one: .*masked_absolute_error")
+        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits. The first candidate is refused: .*masked_absolute_error")
 
     def test_pairs_that_there_are(self):
         pairs = ["stnn.toml", "--machine", "machine.json", "--candidates", "--set", "train.sampling=pairs", "--set", "train.pairs=1000"]
@@ -78,7 +78,7 @@ class PlanFaults(PlanRuns):
         self.assertNotIn(" 0.00 ", out)
         # The plan reports how many candidates rely on missing measurements.
         out = self.answer(1, "stnn.toml", "--machine", "machine.json", "--ranks", "1,4", "--ranks-per-host", "2")[0]
-        self.assertRegex(out, r"\n  of \d+ of the \d+ that fit(, the fastest among them)?: never measured, .*messages between hosts")
+        self.assertRegex(out, r"\n  \d+ of the \d+ candidates that fit(, the fastest among them)?: never measured, .*messages between hosts")
 
     def test_caveats_are_counted_by_name(self):
         def forgetful(machine):
@@ -88,7 +88,7 @@ class PlanFaults(PlanRuns):
         fit = [c for c in found if not c["refused"]]
         told = {}
         for line in out.splitlines():
-            if match := re.match(r"  of (\d+) of the (\d+) that fit(, the fastest among them)?: never measured, predicted from [^:]*: (.*)", line):
+            if match := re.match(r"  (\d+) of the (\d+) candidates that fit(, the fastest among them)?: never measured, predicted from [^:]*: (.*)", line):
                 self.assertEqual(int(match[2]), len(fit))
                 told.update((name, (int(match[1]), bool(match[3]))) for name in match[4].split(", "))
         names = {name for c in fit for name in c["predicted"]["unmeasured"]}
@@ -109,7 +109,7 @@ class PlanFaults(PlanRuns):
         for words, why in ((["--replace", "-o", "pipe"], "pipe: cannot write this file: it is not a regular file"),
                            (["-o", "pipe"], "pipe: cannot write this file: it is not a regular file"),
                            (["--replace", "-o", "/dev/null"], "/dev/null: cannot write this file: it is not a regular file"),
-                           (["--replace", "-o", "plan.json"], "plan.json: not a machine file, so that --replace does not overwrite it")):
+                           (["--replace", "-o", "plan.json"], "plan.json: this is not a machine file, so that it is not replaced")):
             with self.subTest(words):
                 self.refuse(1, ["calibrate", "--quick", "--only", "rates", *words], why)
         self.load("plan.json", "plan.schema.json")

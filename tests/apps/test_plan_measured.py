@@ -103,7 +103,7 @@ class Measured(PlanRuns):
         self.change(lambda machine: machine.update(processor="another"))
         before = self.text("own.json")
         out, plan = self.plan(2, "stnn.toml", *FAR)
-        self.assertIn("plan      not measured here: the file is of another machine (another, ", out)
+        self.assertIn("plan      calls were not measured here: the file is of another machine (another, ", out)
         self.assertIn("far from all measured ones. Start 'rossby plan' on the ranks of the training", out)
         self.assertGreater(plan["predicted"]["far_share"] + len(plan["predicted"]["unmeasured"]), 0)
         self.assertEqual(self.text("own.json"), before)

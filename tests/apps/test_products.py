@@ -79,8 +79,8 @@ class Products(RingRuns):
             with self.subTest(name):
                 self.succeed(1, *self.arguments(name + "_float", *settings))
                 out = self.succeed(1, *self.arguments(name, *settings, BF16)).out
-                self.assertRegex(out, r"\nproducts  operands rounded to bf16(, on some processors without instructions for it: no "
-                                      r"faster than floats)?\n")
+                self.assertRegex(out, r"\nproducts  operands rounded to bf16(, which is no faster than floats, because some "
+                                      r"processors have no instructions for bf16)?\n")
                 self.assertGreater(self.near(name, name + "_float", 2e-2), 1e-6)
         self.succeed(1, *self.arguments("double", "model.precision=double"))
         self.succeed(1, *self.arguments("double_bf16", "model.precision=double", BF16))
@@ -93,14 +93,14 @@ class Products(RingRuns):
             self.near(f"ranks{ranks}", "one", 2e-3)
         # In software: only the message shows it, because the products have the same bits.
         out = self.succeed(2, *self.arguments("portable", BF16, "parallel.isa=portable")).out
-        self.assertIn("without instructions for it: no faster than floats", out)
+        self.assertIn("which is no faster than floats, because some processors have no instructions for bf16", out)
         self.near("portable", "one", 2e-3)
 
     def test_what_auto_chose_is_kept(self):
         chosen = "bf16" if has_instructions() else "model"
         out = self.succeed(2, *self.arguments("auto", "parallel.products=auto")).out
         self.assertIn("products  operands rounded to bf16\n" if chosen == "bf16" else
-                      "products  floats: not all processors have instructions for bf16\n", out)
+                      "products  floats, because not all processors have instructions for bf16\n", out)
         self.assertEqual(self.inspected("auto")["products"], chosen)
         self.succeed(2, *self.arguments("named", f"parallel.products={chosen}"))
         self.assertEqual(self.ends("auto"), self.ends("named"))
@@ -123,7 +123,7 @@ class Products(RingRuns):
             self.leave(run, 2, *left)
             result = self.run_ranks(2, *self.arguments(run, asked))
             self.assertEqual(result.codes, [0, 0], result.err)
-            self.assertRegex(result.err, f'^rossby: warning: .* was computed with parallel.products = "{was}": from here on, results equal '
+            self.assertRegex(result.err, f'^rossby: warning: .* was computed with parallel.products = "{was}". From here on, results equal '
                                          "those of an uninterrupted run only up to rounding\n$")
         self.refuse_settings(["parallel.products=fp8"], "parallel.products", "model, auto, tf32, bf16")
 

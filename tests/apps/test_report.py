@@ -201,14 +201,14 @@ class Reports(Studies):
 
     def test_study_files(self):
         for text, pattern in (
-                ("ranks = [1\n", "t.toml: Unclosed array"), ('rank = [1]\nconfig = "stnn.toml"\n', "t.toml: unknown key rank. Known are label, kind"),
+                ("ranks = [1\n", "t.toml: Unclosed array"), ('rank = [1]\nconfig = "stnn.toml"\n', "t.toml: unknown key rank. Known keys are label, kind"),
                 ("ranks = [1]\n", "the configuration is missing"), ('config = "no.toml"\nranks = [1]\n', "no.toml: no such file"),
-                ('config = "stnn.toml"\n', r"ranks is \[\], it must be a list of numbers of at least 1"),
+                ('config = "stnn.toml"\n', r"ranks is \[\], but must be a list of numbers of at least 1"),
                 ('config = "stnn.toml"\nranks = [1, 0]\n', r"ranks is \[1, 0\]"), ('config = "stnn.toml"\nranks = [true]\n', "ranks is"),
                 ('config = "stnn.toml"\nranks = 2\n', "ranks is 2"), ('config = "stnn.toml"\nranks = [1]\nset = 1\n', "set is 1"),
-                ('config = "stnn.toml"\nranks = [1]\nkind = "week"\n', "kind is 'week', it must be strong or weak"),
+                ('config = "stnn.toml"\nranks = [1]\nkind = "week"\n', "kind is 'week', but must be strong or weak"),
                 ('config = "stnn.toml"\nranks = [1]\nlabel = "a/b"\n', "label is 'a/b'"),
-                ('config = "stnn.toml"\nranks = [3]\ntime_groups = [2]\n', r"no run: none of the time groups \[2\], .* divides"),
+                ('config = "stnn.toml"\nranks = [3]\ntime_groups = [2]\n', r"there is no run: time groups times stages must divide the ranks, but none of \[2\] .* divides one of \[3\]"),
                 ('config = "stnn.toml"\nranks = [1]\nkind = "weak"\n', "a weak study needs something that grows with the ranks"),
                 ('config = "stnn.toml"\nranks = [1]\n[scaled]\n"data.file" = "x_{ranks}"\n', "a strong study trains the same"),
                 ('config = "stnn.toml"\nranks = [1]\nkind = "weak"\n[synth]\nlatt = "{ranks}"\n', "synth: unknown key latt"),
@@ -221,13 +221,13 @@ class Reports(Studies):
                 self.assertFalse(os.path.exists(self.path("t")))
         self.assertIn("none.toml: cannot be read", self.study("none.toml", code=1))
         self.write("t.ini", "")
-        self.assertIn("the name of a study file ends with .toml or .json", self.study("t.ini", code=1))
+        self.assertIn("the name of a study file must end with .toml or .json", self.study("t.ini", code=1))
         self.write("t.json", "[")
         self.assertRegex(self.study("t.json", code=1), r"^scaling: t.json: [^\n]*\n$")
         base = ["--config", "stnn.toml", "--ranks", "1", "--out", "t"]
         self.assertIn("--set x: not KEY=VALUE", self.study(*base, "--set", "x", code=1))
         self.assertIn("--ranks-per-node", self.study(*base, "--submit", code=1))
-        self.assertIn("train.seed is set by the study. Use its key seeds", self.study(*base, "--set", "train.seed=2", code=1))
+        self.assertIn("train.seed is set by the study. Use the key seeds", self.study(*base, "--set", "train.seed=2", code=1))
         self.assertRegex(self.study(*base, "--kind", "weak", "--scaled", "model.latent={2*ranks}", "--list"),
                          "ranks-1_groups-1_seed-1: missing")
         os.makedirs(self.path("t/stnn"))

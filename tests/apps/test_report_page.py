@@ -100,7 +100,7 @@ class Pages(LoadsJson, support.ProgramTest):
         for name in ("What was trained", "Training", "Errors by lead time", "Last forecast", "Learned relations", "Settings"):
             self.assertIn(name, words)
         self.assertIn(f"Run {self.run_name}", words)
-        self.assertIn(f"Forecast at {EVIL}, with what was observed before.", words)
+        self.assertIn(f"Forecast at {EVIL}, with the observations before the forecast.", words)
         self.assertIn("Forecast at a & b", words)
         self.assertNotIn(EVIL, text)
         self.assertNotIn("not drawn", words)
@@ -213,7 +213,7 @@ class Compared(LoadsJson, support.ProgramTest):
             self.assertAlmostEqual(one["rmse"], scored["horizons"][lead]["rmse"]["model"], delta=1e-6)
 
     def test_others_are_refused(self):
-        self.refuse(2, ["report", "compare", "a", "knots"], "knots: its data are knots.nc, .*forecasters are compared on the same nodes of the same data")
+        self.refuse(2, ["report", "compare", "a", "knots"], "knots: its data are knots.nc, .*Forecasters are compared only on the same nodes of the same data")
         self.refuse(1, ["report", "compare", "a", "short"], "short: it reads 60 steps")
         self.refuse(1, ["report", "compare", "a", "a"], "a is named twice")
         self.refuse(1, ["report", "compare", "a"], "needs at least two forecasters")

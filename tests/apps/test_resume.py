@@ -149,7 +149,7 @@ class Resumed(BadInput):
                 out, err = process.communicate(timeout=120)
             finally:
                 support.kill_group(process)
-            self.assertEqual(out.count("mpirun kills its ranks 0 s after SIGTERM or Ctrl-C: for a checkpoint send SIGUSR1"),
+            self.assertEqual(out.count("mpirun kills its ranks 0 s after SIGTERM or Ctrl-C. To get a checkpoint, send SIGUSR1"),
                              1 if warned else 0, out + err)
             if not warned:
                 self.assertIn("paused    SIGTERM was received", out)
@@ -340,8 +340,8 @@ class Resumed(BadInput):
         for name, more in (("stretched", []), ("held", ["schedule.length=4"])):
             self.succeed(1, *self.arguments(name, "train.epochs=4", *linear))
             out = self.succeed(1, *self.arguments(name, "train.epochs=8", *linear, *more)).out
-            self.assertEqual("the learning rate rises from 0.001 to 0.00486, since the linear schedule is stretched to 8 "
-                             "epochs: schedule.length = 4 keeps it low" in out, name == "stretched", out)
+            self.assertEqual("the learning rate rises from 0.001 to 0.00486, because the linear schedule is stretched to 8 "
+                             "epochs. To keep the rate low, set schedule.length = 4" in out, name == "stretched", out)
             with open(self.path(name + "/metrics.jsonl"), encoding="utf-8") as file:
                 rates[name] = [round(json.loads(line)["lr"], 5) for line in file]
         self.assertEqual(rates["held"], [0.01, 0.007, 0.004, 0.001, 0.001, 0.001, 0.001, 0.001])
@@ -450,7 +450,7 @@ class Older(Resumed):
         self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
         turned = ["data.file=turned.nc", "split.train=10"]
         self.goes_on_and_is_used("turned", [*turned, "relation.normalise=false"], [*turned, "relation.normalise=true"],
-                                 ("normalise = false", "normalise = true "), says="would change their signs")
+                                 ("normalise = false", "normalise = true "), says="would change the signs of the weights")
 
     def test_starts(self):
         for key, settings in [("refine_start", ["relation.mode=refine"]), ("self_start", ["relation.self=true"])]:
@@ -463,7 +463,7 @@ class Older(Resumed):
         self.succeed(2, *self.arguments("walks", "train.epochs=2", *windows))
         newest = "walks/checkpoints/" + self.checkpoints("walks")[-1]
         self.netcdf("walks.nc", sensors(weight="1, -0.5, 2"))
-        self.refuse(2, self.arguments("walks_new", *windows), "edge with weight -0.5")
+        self.refuse(2, self.arguments("walks_new", *windows), "walks.nc: an edge has weight -0.5")
         refused = self.run_ranks(2, *self.arguments("walks", "train.epochs=3", *windows)).lines[0]
         hashes = re.search("its data_hash is ([0-9a-f]{16}), that of walks.nc is ([0-9a-f]{16})", refused).groups()
         rewrite_metadata(self.path(newest), hashes, ('"training_hash"', '"training_hasx"'))
@@ -529,7 +529,7 @@ class FullCheckpoint(FullDisk):
         self.assertGreaterEqual(len([w for w in words if w.startswith("step-")]), 1, "earlier checkpoints stay")
         self.assertRegex(err, "(?m)^rossby: state file .* could not be written: .*No space left on device")
         self.assertNotIn(".tmp", result.stdout)
-        self.assertRegex(err, "warning: state file .* is not written: .*No space left on device.*; training goes on")
+        self.assertRegex(err, r"warning: state file .* is not written: .*No space left on device\. Check the free space and the permissions of the folder; training goes on")
         self.assertRegex(err, "(?m)^rossby: .*not written.*No space left on device")
 
 

@@ -225,7 +225,7 @@ class Scaling(Studies):
             process.send_signal(signal.SIGTERM)
             out = process.communicate(timeout=60)[0]
         self.assertEqual(process.returncode, 75, out)
-        self.assertRegex(out, "b/ranks-2_groups-1_seed-1: left with exit code 75. The same command goes on with it")
+        self.assertRegex(out, "b/ranks-2_groups-1_seed-1: paused with exit code 75. To continue this run, give the same command again")
         self.assertFalse(os.path.exists(self.path("sig/b/ranks-1_groups-1_seed-1")), "the rest is not begun")
         left = len(self.lines("sig/b/ranks-2_groups-1_seed-1"))
         self.refuse(1, ["report", "scaling", "sig"], "sig: none of the 1 runs can be tabulated. For example "

@@ -220,7 +220,7 @@ class Processes(Faults):
                 process.send_signal(number)
                 out, err = process.communicate(timeout=30)
                 self.assertEqual((process.returncode, err), (75, ""), out)
-                self.assertRegex(out, "seed-1: left with exit code 75. The same command goes on with it\n4 runs: 0 ended, 0 failed, 1 cut off, 0 queued, 3 not begun\n")
+                self.assertRegex(out, "seed-1: paused with exit code 75. To continue this run, give the same command again\n4 runs: 0 ended, 0 failed, 1 cut off, 0 queued, 3 not begun\n")
 
     def test_series_are_not_finished(self):
         rossby = self.program("synth/rossby", 'touch "${@: -1}.$$.part"; exec sleep 60')
@@ -325,7 +325,7 @@ class Jobs(Faults):
         (slurm / "end_1").write_text("   JobState=COMPLETED Reason=None\n   ExitCode=0:0\n")
         out = "".join(lines) + process.communicate(timeout=30)[0]
         self.assertEqual(process.returncode, 0, out)
-        self.assertEqual(out.count("waiting on\n"), 1, out)
+        self.assertEqual(out.count("still waiting\n"), 1, out)
         self.assertIn(f"{name}: ended\n1 runs: 1 ended, 0 failed, 0 cut off, 0 queued\n", out)
 
     def test_job_that_is_refused(self):

@@ -122,8 +122,8 @@ class CrossValidation(Sensors):
         self.assertGreater(others, 0, "epochs that are not the last one's are the best")
 
     def test_refused(self):
-        for words, pattern in ((["--folds", "0"], "--folds 0: a count of two or more"), (["--folds", "x"], "--folds x"),
-                               (["--ranks", "0"], "--ranks 0: a count of one or more"), (["more.toml"], "more.toml: there is .* gru.toml"),
+        for words, pattern in ((["--folds", "0"], "--folds 0: give a whole number of at least 2"), (["--folds", "x"], "--folds x"),
+                               (["--ranks", "0"], "--ranks 0: give a whole number of at least 1"), (["more.toml"], "more.toml: there is already a configuration, .*gru.toml"),
                                (["--fold", "2"], "unknown option --fold")):
             result = self.validate("gru.toml", *words)
             self.assertEqual((result.returncode, result.stdout), (2, ""), words)
@@ -144,7 +144,7 @@ class Variables(Sensors):
         self.netcdf("both.nc", text.replace(f"  v = {values};", f"  v = {values} ;\n  w = {large} ;"))
         run = ["train", "gru.toml", "--run", "both", "--set", 'data.file="both.nc"', "--set", 'data.variables=["v", "w"]', "--set",
                'data.center="node"', "--set", 'data.spread="node"']
-        self.assertIn("warning   one loss in original units, of v (m s-1), w (mm s-1): variables with large values dominate",
+        self.assertIn("warning   one loss in original units covers v (m s-1), w (mm s-1), so that variables with large values dominate",
                       self.succeed(2, *run).out)
         out = self.succeed(3, "evaluate", "both").out
         with open(self.path("both/evaluation.json"), encoding="utf-8") as file:
@@ -306,7 +306,7 @@ class Graphs(Sensors):
         sigma = statistics.pstdev([0, 1, 3, 2])
         self.assertEqual(set(edges), {(0, 0), (0, 1)} | ({(2, 0)} if math.exp(-(2 / sigma) ** 2) >= 0.1 else set()))
         self.assertAlmostEqual(edges[0, 1], math.exp(-1 / sigma ** 2), 12)
-        self.assertRegex(text, r"d\.csv: 1 lines with unknown nodes left out")
+        self.assertRegex(text, r"d\.csv: 1 lines with unknown nodes are left out")
         self.assertRegex(text, r"standard deviation of 4 distances\), entries below 0\.1 dropped")
         edges, _ = self.graph("distances", "--table", "d.csv", "--ids", "id", "--skip-unknown", "--sigma", "2",
                               "--threshold", "0", "--symmetric")
@@ -379,7 +379,7 @@ class Graphs(Sensors):
 
     def test_bad_input(self):
         table = ["--table", "bad.csv"]
-        self.refuse_graph("distances", ["--table", "d.csv", "--ids", "id"], r'd\.csv:6: "99" is no id of places\.nc')
+        self.refuse_graph("distances", ["--table", "d.csv", "--ids", "id"], r'd\.csv:6: "99" is not a name in id of places\.nc')
         self.refuse_graph("distances", ["--table", "d.csv"], r'd\.csv:2: "70" is not a node number from 0 to 2')
         self.refuse_graph("distances", ["--table", "none.csv"], r"none\.csv.*No such file")
         self.refuse_graph("distances", [], r"places\.nc has no variable edge_distance.*--table")

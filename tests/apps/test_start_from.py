@@ -79,7 +79,7 @@ class Warm(Runs):
                 (["train.from=good", "model.units=5"], "encoder0.*in the file")]:
             self.refuse_settings(settings, pattern)
         out = self.succeed(1, *self.arguments("leaks", "split.train=10", "train.epochs=0", "train.from=good")).out
-        self.assertRegex(out, "warning +good.* was trained on steps up to 2001-01-01T13:00, and this run holds some of them out")
+        self.assertRegex(out, "warning +good.* was trained on steps up to 2001-01-01T13:00, and some of these steps are in the validation or test part")
 
 
 class Refitted(Runs):
@@ -127,7 +127,7 @@ class Refitted(Runs):
 
     def test_what_cannot_choose_is_refused(self):
         for settings, pattern in [
-                (["split.validation=0"], "train.refit chooses the epochs by the validation part. Set split.validation"),
+                (["split.validation=0"], "train.refit needs a validation part to choose the epochs, but split.validation is 0. Set split.validation"),
                 (["split.validation=0", "split.folds=2"], "split.folds = 2"),
                 (["train.keep=last"], "Leave train.keep"),
                 (["schedule.metric=train"], "Leave schedule.metric"),

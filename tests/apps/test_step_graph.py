@@ -169,7 +169,7 @@ class StepGraph(RingRuns):
 
     @unittest.skipUnless(shutil.which("dot"), "Graphviz is not installed")
     def test_what_micro_batches_keep(self):
-        note = "kept: by all calls of a block, one after the other; all: the most at once\n"
+        note = "kept: the sum over all calls of a block; all: the most that is kept at the same time\n"
         self.assertNotIn(note, self.succeed(1, "graph", "windows.toml").out)
         self.assertIn(note, self.succeed(1, "graph", "windows.toml", "--set", "window.micro_batches=4").out)
 

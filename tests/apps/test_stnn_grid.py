@@ -148,7 +148,7 @@ class StnnGrid(Runs):
     def test_bad_settings(self):
         two = "parallel.time_groups=2"
         self.refuse(3, self.arguments("refused", two), "parallel.time_groups = 2.* 3 ranks")
-        self.refuse_settings([two, "train.sampling=pairs"], "train.sampling = .pairs. runs on row blocks alone")
+        self.refuse_settings([two, "train.sampling=pairs"], "train.sampling = .pairs. does not work with time groups")
         self.refuse_settings([two, "train.lanes=3"], "train.lanes = 3 must be a multiple of parallel.time_groups = 2")
         self.refuse_settings([two, "train.slab_steps=6"], "train.slab_steps = 6 must be a multiple of 4")
         self.refuse_settings(["train.lanes=40", "train.slab_steps=40"], "train.lanes = 40 is more than the 21 training steps")

@@ -121,7 +121,7 @@ class Streamed(Runs):
         self.leave("grid_moves", 2, *groups)
         result = self.run_ranks(2, *self.arguments("grid_moves", *groups, *self.streamed()))
         self.assertEqual(result.codes, [0, 0], result.err)
-        self.assertRegex(result.err, "warning: .* was computed with relation.memory = resident: from here on, results "
+        self.assertRegex(result.err, "warning: .* was computed with relation.memory = resident. From here on, results "
                                      "equal those of an uninterrupted run only up to rounding\n$")
 
     def inspected(self, run):
@@ -154,7 +154,7 @@ class Streamed(Runs):
                 self.leave(name + "_moved", 2, *data, f"{key}={chosen}")
                 result = self.run_ranks(2, *self.arguments(name + "_moved", *data, f"{key}={other}"))
                 self.assertEqual(result.codes, [0, 0], result.err)
-                self.assertRegex(result.err, f"^rossby: warning: .* was computed with .*{chosen}.*: from here on, results equal those of an "
+                self.assertRegex(result.err, f"^rossby: warning: .* was computed with .*{chosen}.*. From here on, results equal those of an "
                                              "uninterrupted run only up to rounding\n$")
         self.refuse_settings(["parallel.isa=sse9"], "parallel.isa")
 
@@ -183,7 +183,7 @@ class Streamed(Runs):
         less = f"relation.stream_gib={3 * 4 * 4 * NODES / 2**30}"  # two rows of W and its moments, and their copies
         result = self.run_ranks(1, *self.arguments("less", *self.streamed(), less))
         self.assertEqual(result.codes, [0], result.err)
-        self.assertRegex(result.err, r"warning: .* was computed with relation.chunk_mib = .*: from here on, results equal")
+        self.assertRegex(result.err, r"warning: .* was computed with relation.chunk_mib = .*. From here on, results equal")
         self.succeed(1, *self.arguments("more", *self.streamed(), "relation.stream_gib=0.01", "train.epochs=2"))
         self.succeed(1, *self.arguments("more", *self.streamed(), "relation.stream_gib=0.02"))
 

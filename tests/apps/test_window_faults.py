@@ -225,7 +225,7 @@ class Bad(Windowed):
 
     def test_window_longer_than_the_series(self):
         self.refuse_on_both(["window.inputs=40"], "window.inputs = 40, window.outputs = 2: no window of 42 steps fits",
-                             "training part. Its longest .* has 14 steps")
+                             "The longest stretch .* has 14 steps")
         self.refuse_on_both(["window.outputs=13", "evaluate.horizons=13"], "window.outputs = 13: no window of 16 steps fits")
 
     def test_fewer_windows_than_groups(self):
@@ -242,12 +242,12 @@ class Bad(Windowed):
 
     def test_gaps_of_the_time_axis(self):
         self.with_times("gaps.nc", lambda t: t + 3 * (t // 4))
-        self.refuse_on_both(["data.file=gaps.nc"], "no window of 5 steps fits", "longest stretch without a gap has 4 steps")
+        self.refuse_on_both(["data.file=gaps.nc"], "no window of 5 steps fits", "longest stretch of the training part without a gap has 4 steps")
         self.with_times("one_gap.nc", lambda t: t + (3 if t > 8 else 0))
         for _, out in self.train_on_grids("data.file=one_gap.nc"):
             self.assertRegex(out, r"windows +6 of")
         self.with_times("backwards.nc", lambda t: 3 if t == 8 else t)
-        self.refuse_on_both(["data.file=backwards.nc"], "time does not ascend: step 8 has 3 .*, the step before it 7 ")
+        self.refuse_on_both(["data.file=backwards.nc"], "time does not ascend: step 8 has 3 .*, but the step before has 7 ")
 
     def test_filled_gaps(self):
         """A file without some steps gives the same results as a file that has these steps without values."""
@@ -255,8 +255,8 @@ class Bad(Windowed):
         self.netcdf("dropped.nc", sensors(steps=30, dropped=dropped))
         self.netcdf("holes.nc", sensors(steps=30, holes=[(t, i) for t in dropped for i in range(3)]))
         out = self.succeed(2, *self.arguments("lost", "data.file=dropped.nc", "split.train=2001-01-01T14")).out
-        self.assertRegex(out, r"warning +\d+ of \d+ training windows are left out, since they cross one of 3 gaps of the "
-                              r"time axis: data\.fill_steps = true")
+        self.assertRegex(out, r"warning +\d+ of \d+ training windows are left out, because they cross one of 3 gaps of the "
+                              r"time axis\. To keep these windows, set data\.fill_steps = true")
         ends = []
         for name, settings in (("dropped", ["data.fill_steps=true"]), ("holes", [])):
             out = self.succeed(2, *self.arguments(name, f"data.file={name}.nc", "split.train=2001-01-01T14", *settings)).out
@@ -313,7 +313,7 @@ class Bad(Windowed):
                                      rf"{file}: .*the validation part \({first} to .*split\.validation, or set")
             # If no setting needs the validation error, training continues and keeps its last state.
             for run, out in self.train_on_grids(f"data.file={file}"):
-                self.assertIn("validation left out: no window of it has a target that is observed", out)
+                self.assertIn("validation left out: none of its windows has an observed target", out)
                 self.assertEqual([line["validation_mae"] for line in self.lines(run)], [None] * 3)
                 self.assertEqual([line["best"] for line in self.lines(run)], [False] * 3)
 

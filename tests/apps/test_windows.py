@@ -335,7 +335,7 @@ class Windows(Runs):
         self.assertEqual((arrays["low_rank_u"], arrays["low_rank_v"]), ([1, 3, 2], [1, 3, 2]))
         for ranks, groups in ((2, 1), (3, 1), (4, 1), (2, 2), (4, 2)) if support.long_tests else ((3, 1), (4, 2)):
             run = f"related_{ranks}_{groups}"
-            self.assertNotIn("not read by", self.succeed(ranks, *self.arguments(run, *relation, *grid, f"parallel.time_groups={groups}")).out)
+            self.assertNotIn("does not use these settings", self.succeed(ranks, *self.arguments(run, *relation, *grid, f"parallel.time_groups={groups}")).out)
             for mine, one in zip(self.lines(run), self.lines("related"), strict=True):
                 for key in ("loss", "validation_mae"):
                     self.assertAlmostEqual(mine[key], one[key], delta=1e-9 * abs(one[key]), msg=f"{run} {key}")
@@ -346,7 +346,7 @@ class Windows(Runs):
         self.succeed(4, "evaluate", "related_4_2")
         self.assertIn("written to", self.succeed(2, "forecast", "related_4_2", "--steps", "2").out)
         self.resumed_at_every_step("related_whole", *relation, "window.batch=2", ranks=2)
-        self.refuse_settings([*STID, "relation.discover=dense"], 'A stid learns relations of low rank: set relation.discover = "low_rank"')
+        self.refuse_settings([*STID, "relation.discover=dense"], 'Model stid learns relations of low rank. Set relation.discover = "low_rank"')
         self.refuse_settings(["relation.discover=low_rank"], 'relation.discover works only with model.name = "stnn"')
 
     def test_stid_whose_layers_read_relations(self):
@@ -381,7 +381,7 @@ class Windows(Runs):
         self.refuse_settings([*counted, "model.month_embedding=4"],
                              r"model.month_embedding = 4: the time axis counts steps and has no dates. Set this key to 0")
         self.refuse_settings([*STID, "model.month_embedding=4"], r"model.month_embedding = 4: .* less than a day")
-        self.refuse_settings([*STID, "train.recompute=step"], 'Set "cell" to compute the layers again')
+        self.refuse_settings([*STID, "train.recompute=step"], 'Set train.recompute = "cell" to compute the layers again')
         self.refuse_settings([*STID, "window.known_times=true"], "does not read inputs of the steps that it forecasts")
         cycle = self.succeed(2, *self.arguments("stid_cycle", *STID, "data.cycle=time_of_day", "split.train=26",
                                                 "split.validation=0", "schedule.metric=train", "train.epochs=1")).out
@@ -398,7 +398,7 @@ class Windows(Runs):
     def test_bad_settings_of_graph_wavenet(self):
         for setting, pattern in (
                 ("window.inputs=8", r"window.inputs = 8 is too long: model.blocks = 2 and model.block_layers = 2 cover 7 steps"),
-                ("train.recompute=step", 'Set "cell" to compute the layers again'),
+                ("train.recompute=step", 'Set train.recompute = "cell" to compute the layers again'),
                 ("model.diffusion=legacy", "powers of its supports"),
                 ("model.diffusion_steps=0", "is too few for a graph_wavenet"),
                 ("model.sampling_decay=5", "all steps at once"),

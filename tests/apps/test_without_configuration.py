@@ -37,7 +37,7 @@ class WithoutConfiguration(Runs):
         out = self.succeed(2, *train, *self.quick).out
         found = re.search(r"average   of the run, direct_ridge, direct_ar, cycle and persistence: validation rmse ([\d.]+) m s-1; ([\d.]+) the run, "
                           r"([\d.]+) direct_ridge, ([\d.]+) direct_ar, ([\d.]+) cycle, ([\d.]+) persistence\n"
-                          r"average   score it with: rossby evaluate both/average\n$", out)
+                          r"average   score this average with: rossby evaluate both/average\n$", out)
         self.assertIsNotNone(found, out)
         mean, *members = map(float, found.groups())
         self.assertLessEqual(mean, min(members) * 1.001)
@@ -54,7 +54,7 @@ class WithoutConfiguration(Runs):
 
     def test_averages_that_are_not_made(self):
         out = self.succeed(1, "train", "hourly.nc", "--run", "unvalidated", "--set", "split.validation=0", "--set", "schedule.metric=train", *self.quick).out
-        self.assertRegex(out, "average   of the run and baselines could not be made: --weights stacking needs errors in the validation part")
+        self.assertRegex(out, "average   the average of the run and baselines could not be made: --weights stacking needs errors in the validation part")
         self.succeed(1, "train", "hourly.nc", "--run", "own", *self.quick)
         shutil.rmtree(self.path("own/average"))
         self.succeed(1, "average", "own", "cycle", "-o", "own/average")

@@ -114,7 +114,7 @@ class Zarr(Runs):
             json.dump(metadata, file)
         self.refuse(2, self.arguments("bad", "data.file=cut.zarr"), "3 nodes|4 nodes|node")
         os.makedirs(self.path("empty.zarr"))
-        self.refuse(2, self.arguments("bad", "data.file=empty.zarr"), "this is a folder and not a Zarr store")
+        self.refuse(2, self.arguments("bad", "data.file=empty.zarr"), "this folder is not a Zarr store")
         self.assertFalse(os.path.exists(self.path("bad")))
 
 

@@ -59,7 +59,7 @@ class Peer(unittest.TestCase):
                 self.assertAlmostEqual(model.dynamics_loss(*batch).item(), moved, places=6)
 
     def test_bad_input(self):
-        for arguments, what in ((["--slab", "0"], "--slab 0: at least 1"), (["--steps", "1"], "--steps 1: more than a slab of 2"),
+        for arguments, what in ((["--slab", "0"], "--slab 0: must be at least 1"), (["--steps", "1"], "--steps 1: must be larger than --slab 2"),
                                 (["--pairs", "0"], "not allowed with argument --slab")):
             result = run(*arguments)
             self.assertEqual(result.returncode, 2)

@@ -65,7 +65,7 @@ class Predictions(unittest.TestCase):
 
     def test_goes_on(self):
         arguments = ("--machine", "machine.json", "--only", "demo", "--ranks", "1", "--epochs", "3", "--seconds", "0.001", "--work", "pieces", "--seed", "c")
-        self.assertIn("the same call goes on", self.run_script(*arguments, "--minutes", "0", code=75).stderr)
+        self.assertIn("give the same call again", self.run_script(*arguments, "--minutes", "0", code=75).stderr)
         self.assertRegex(self.run_script(*arguments, "--rounds", "1").stdout, r"\| demo \| 1 \|")
         kept = json.loads((self.folder / "pieces/c.json").read_text(encoding="utf-8"))
         self.assertEqual(list(kept), ["plan of demo, 1 ranks", "demo, 1 ranks, round 0"])

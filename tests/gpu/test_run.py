@@ -262,7 +262,7 @@ class Run(unittest.TestCase):
                                        ROSSBY=rossby)
         self.assertEqual((code, last), (0, "all passed; logs in log"), "\n".join(told))
         for name in ("streamed", "bf16_streamed"):
-            self.assertIn("updated on: device", (self.folder / f"log/{name}.cuda.np1.txt").read_text(encoding="utf-8"))
+            self.assertIn("weights are updated on: device", (self.folder / f"log/{name}.cuda.np1.txt").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

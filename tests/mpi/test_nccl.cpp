@@ -158,17 +158,17 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
   NcclLink link(world_, device_, &api_);
   api_.fail_later = 6;
   EXPECT_EQ(error_of([&] { link.begin(); }),
-            "NCCL failed while it exchanged: text of 6. Try parallel.transport = \"host\"");
+            "NCCL failed while it exchanged: text of 6. Set parallel.transport = \"host\"");
   api_.fail_later = 0;
   api_.fail_group = 2;
   link.begin();
   EXPECT_EQ(error_of([&] { link.end(); }),
-            "NCCL failed while exchanging: text of 2. Try parallel.transport = \"host\"");
+            "NCCL failed while exchanging: text of 2. Set parallel.transport = \"host\"");
   api_.fail_group = 0;
   api_.fail_sum = 1;
   link.begin();
   EXPECT_EQ(error_of([&] { link.all_reduce(nullptr, 1, true); }),
-            "NCCL failed while summing over ranks: text of 1. Try parallel.transport = \"host\"");
+            "NCCL failed while summing over ranks: text of 1. Set parallel.transport = \"host\"");
   link.end();
 }
 

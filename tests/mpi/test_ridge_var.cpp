@@ -204,7 +204,7 @@ TEST(RidgeVar, TooMuchForAllFormsTakesTheLastSteps) {
   const auto var = make_ridge_var(settings);
   var->fit(many, split, reducer);
   EXPECT_TRUE(var->remark().starts_with(
-      "ridge_var: Cholesky of the last 50 of 9100 training steps; all of them: about"))
+      "ridge_var: Cholesky of the last 50 of 9100 training steps, because conjugate gradients need about"))
       << var->remark();
   for (const char* wanted : {"dense", "iterative"}) {
     settings.var_solver = wanted;

@@ -1,4 +1,5 @@
 // State files that claim data which they do not hold, edited with HDF5 itself.
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -33,14 +34,14 @@ class HostileState : public ::testing::Test {
   }
 
   /// Replaces an attribute by one of `count` numbers.
-  void lengthen(const char* name, hsize_t count) {
+  void lengthen(const char* name, hsize_t count, std::uint64_t number = 1) {
     world_.barrier();  // all ranks have finished reading
     if (world_.rank() == 0) {
       const Hdf5File file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
       EXPECT_GE(H5Adelete(file, name), 0);
       const Hdf5Space space(H5Screate_simple(1, &count, nullptr));
       const Hdf5Attribute attribute(H5Acreate2(file, name, H5T_STD_U64LE, space, H5P_DEFAULT, H5P_DEFAULT));
-      const std::vector<std::uint64_t> values(count, 1);
+      const std::vector<std::uint64_t> values(count, number);
       EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_UINT64, values.data()), 0);
     }
     world_.barrier();
@@ -82,6 +83,18 @@ TEST_F(HostileState, AnAttributeOfManyNumbersIsRefusedNotReadIntoOne) {
   EXPECT_NE(whole.find("'format_version' is not a single number"), std::string::npos) << whole;
   const std::string text = complaint([&] { (void)read_state_metadata(path_); });
   EXPECT_NE(text.find("'format_version' is not a single number"), std::string::npos) << text;
+}
+
+TEST_F(HostileState, AnotherVersionIsRefusedWithoutAdviceToTakeAnotherCheckpoint) {
+  lengthen("format_version", 1, 2);
+  for (const std::string& message :
+       {complaint([&] { read_state<float>(world_, path_, partition_, arrays()); }),
+        complaint([&] { (void)read_state_metadata(path_); })}) {
+    EXPECT_NE(message.find("has format version 2, but this version of Rossby reads version 1. Use"),
+              std::string::npos)
+        << message;
+    EXPECT_EQ(message.find("another checkpoint"), std::string::npos) << message;
+  }
 }
 
 TEST_F(HostileState, MetadataOfMoreBytesThanTheFileIsRefusedBeforeMemoryIsTaken) {

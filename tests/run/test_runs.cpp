@@ -251,8 +251,8 @@ TEST_F(Runs, ACheckOfOpsNamesOpBlockRankAndRow) {
       message_of([&] { train(half_, diverges, options("diverges" + std::to_string(half()))); });
   // The instruction set decides which op overflows first: it may be one of a parameter that all rows share.
   const std::regex expected(
-      "a computed value is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
-      "not finite at (global row \\d+, column \\d+, channel \\d+|number \\d+ of it)");
+      "a computed value is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+ is "
+      "not finite at (global row \\d+, column \\d+, channel \\d+|entry \\d+)");
   EXPECT_TRUE(std::regex_search(message, expected)) << message;
 }
 
@@ -273,10 +273,11 @@ TEST_F(Runs, WhatACheckFindsFirstIsNamedByItsGlobalRow) {
     check.makes(view, {});
     check.computed(op, false);
   }
-  EXPECT_EQ(describe_op(world_, *run, &check),
-            fmt::format("the value of relu in block cell on rank {}: not finite at global row {}, column 1, "
-                        "channel 2",
-                        last, run->domain().partition.rows_of(last).back().value));
+  EXPECT_EQ(
+      describe_op(world_, *run, &check),
+      fmt::format("the value of relu in block cell on rank {} is not finite at global row {}, column 1, "
+                  "channel 2",
+                  last, run->domain().partition.rows_of(last).back().value));
 }
 
 /// Limits this process to `more` additional bytes of address space during its lifetime.

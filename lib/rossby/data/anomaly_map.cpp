@@ -58,8 +58,8 @@ class AnomalyMap::Fit {
     }
     if (cycles() && fitter_.periods() < 2)
       user_error(
-          "data.cycle = \"{}\": the training part has values of one {} alone, and a cycle needs two. "
-          "Lengthen the training part with split.train, or set data.cycle = \"none\"",
+          "data.cycle = \"{0}\": the training part has values of only one {1}, but the cycle needs at least "
+          "two {1}s. Lengthen the training part with split.train, or set data.cycle = \"none\"",
           name_of(spec.cycle.kind), spec.cycle.kind < CycleKind::month ? "day" : "year");
     if (spec.trend) set_time(axis);
   }
@@ -320,7 +320,7 @@ void AnomalyMap::expect_values(const Training& data, std::initializer_list<std::
   if (refused > 0)
     user_error(
         "data.transform is not defined for {} values: with data.transform_offset = {:g} they are {} 0. Raise "
-        "the offset, or set data.transform = \"none\" or \"asinh\"",
+        "data.transform_offset, or set data.transform = \"none\" or \"asinh\"",
         refused, transform_.offset, transform_.kind == Transform::Kind::log ? "not above" : "below");
 }
 

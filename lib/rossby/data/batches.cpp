@@ -29,13 +29,14 @@ std::vector<StepRange> steps_of_groups(const BatchOptions& options, std::span<co
   const Index groups = options.groups, lanes = options.lanes, steps = std::ssize(training_steps);
   if (options.pairs && lanes * groups > 1)
     user_error(
-        "train.sampling = \"pairs\" runs on row blocks alone, without lanes. Set parallel.time_groups = 1 "
+        "train.sampling = \"pairs\" does not work with time groups or lanes. Set parallel.time_groups = 1 "
         "and train.lanes = 0");
   if (lanes % groups != 0)
     user_error("train.lanes = {} must be a multiple of parallel.time_groups = {}", lanes, groups);
   if (lanes > 1 && options.slab_steps % lanes != 0)
     user_error(
-        "train.slab_steps = {} must be a multiple of {}, the lanes (train.lanes, or parallel.time_groups)",
+        "train.slab_steps = {} must be a multiple of {}, the number of lanes (train.lanes, or "
+        "parallel.time_groups if train.lanes = 0)",
         options.slab_steps, lanes);
   if (lanes > std::max<Index>(steps, 1))
     user_error("train.lanes = {} is more than the {} training steps. Lower train.lanes", lanes, steps);

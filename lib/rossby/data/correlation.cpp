@@ -128,7 +128,8 @@ void choose(std::span<const double> r, Index i, const CorrelationRule& rule, std
   }
   if (edges.size() + others.size() > most_edges)
     user_error(
-        "more than {} edges have a correlation of {} or more. Raise --threshold or ask for --neighbours",
+        "more than {} edges have a correlation of {} or more. Raise --threshold, or limit the edges of each "
+        "node with --neighbours",
         most_edges, rule.threshold);
   for (const Index j : others) edges.push_back({j, i, 0, r[as_size(j)]});
 }
@@ -140,8 +141,8 @@ std::vector<Edge> correlation_graph(std::span<const float> values, Index steps, 
   require(static_cast<Index>(values.size()) == steps * nodes, "values of all nodes at all steps");
   if (nodes > most_correlated_nodes)
     user_error(
-        "{} nodes are too many for a correlation, which takes at most {}. Use --from coordinates or "
-        "distances",
+        "{} nodes are too many for --from correlation, which allows at most {}. Use --from coordinates or "
+        "--from distances",
         nodes, most_correlated_nodes);
   const Field field(values, steps, nodes);
   std::vector<Edge> edges;

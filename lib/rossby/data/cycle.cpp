@@ -14,7 +14,8 @@ constexpr Index days_of_year = 366;
 constexpr const char* names[] = {"none", "time_of_day", "day_type", "time_of_week", "month", "day_of_year"};
 
 [[noreturn]] void refuse(CycleKind kind, const std::string& why) {
-  user_error("data.cycle = \"{}\": {}. Set data.cycle = \"none\" or a cycle that fits", name_of(kind), why);
+  user_error("data.cycle = \"{}\": {}. Set data.cycle = \"none\", or choose a cycle that fits the time axis",
+             name_of(kind), why);
 }
 
 void require_dates(const TimeAxis& axis, CycleKind kind) {
@@ -69,8 +70,8 @@ void add_years(const TimeAxis& axis, const CycleSpec& spec, CyclePhases& phases)
   if (months
           ? axis.step_months() >= 12 || 12 % axis.step_months() != 0
           : axis.spacing() == TimeAxis::Spacing::counter || axis.step_milliseconds() > 31 * day_milliseconds)
-    refuse(spec.kind,
-           fmt::format("the time axis has a step of {}, too long for a cycle of the year", axis.step_text()));
+    refuse(spec.kind, fmt::format("the time axis has a step of {}, which does not fit a cycle over the year",
+                                  axis.step_text()));
   const bool harmonic = spec.kind == CycleKind::day_of_year;
   CyclePhases::Level level{harmonic ? days_of_year : 12, {}};
   std::int32_t year = 0;

@@ -6,10 +6,11 @@ std::span<const Key<DataSettings>> data_keys() {
   static constexpr Key<DataSettings> table[] = {
       key<&DataSettings::file>(
           "data.file", "\"\"", "",
-          "NetCDF-4/CF file or Zarr store with the series. Several files: a list of them, a pattern "
+          "NetCDF-4/CF file or Zarr store with the series. Several files: a list of paths, a pattern "
           "(\"sst_*.nc\"), or a text file (*.txt) with one path per line"),
-      key<&DataSettings::variables>("data.variables", "[]", "",
-                                    "variables to read, each one a feature; empty: the only one that fits"),
+      key<&DataSettings::variables>(
+          "data.variables", "[]", "",
+          "variables to read, each as one feature; empty: the only variable that fits"),
       key<&DataSettings::inputs>(
           "data.inputs", "[]", "",
           "further variables that the model reads at its input steps and does not forecast")
@@ -17,14 +18,14 @@ std::span<const Key<DataSettings>> data_keys() {
           .added(),
       key<&DataSettings::known_inputs>(
           "data.known_inputs", "[]", "",
-          "further variables that are known in advance, such as tides or a weather forecast. dcrnn and gru "
-          "also read them at the steps that they forecast")
+          "further variables that are known in advance, such as tides or a weather forecast; dcrnn and gru "
+          "also read these variables at the forecast steps")
           .read_by("windows")
           .added(),
       key<&DataSettings::fixed>(
           "data.static", "[]", "",
           "properties of a node that the model reads at every step: variables without a time axis, latitude, "
-          "longitude. They are scaled to mean 0 and standard deviation 1 over all nodes")
+          "longitude. These properties are scaled to mean 0 and standard deviation 1 over all nodes")
           .read_by("windows")
           .added(),
       key<&DataSettings::fixed_file>("data.static_file", "\"\"", "",
@@ -74,15 +75,15 @@ std::span<const Key<DataSettings>> data_keys() {
           .one_of("mean|median")
           .may_change()
           .added(),
-      key<&DataSettings::trend>(
-          "data.trend", "\"none\"", "",
-          "subtract the linear trend of each node in the training part; the trend is extrapolated after it")
+      key<&DataSettings::trend>("data.trend", "\"none\"", "",
+                                "subtract the linear trend of each node in the training part; after this "
+                                "part, the trend is extrapolated")
           .one_of("none|linear")
           .added(),
-      key<&DataSettings::cycle>(
-          "data.cycle", "\"none\"", "",
-          "subtract the mean cycle of the training part, so that models see anomalies; auto: the cycle with "
-          "which an AR model forecasts best, in the validation part or at the end of the training part")
+      key<&DataSettings::cycle>("data.cycle", "\"none\"", "",
+                                "subtract the mean cycle of the training part, so that models see anomalies; "
+                                "auto: the cycle with which an AR model forecasts the validation part best "
+                                "(without one: the last fifth of the training part)")
           .one_of("none|auto|time_of_day|day_type|time_of_week|month|day_of_year")
           .added(),
       key<&DataSettings::cycle_harmonics>("data.cycle_harmonics", "3", "",
@@ -90,8 +91,8 @@ std::span<const Key<DataSettings>> data_keys() {
           .range(1, 12)
           .added(),
       key<&DataSettings::cycle_shrink>("data.cycle_shrink", "1", "periods",
-                                       "shrinks the cycle of a node towards a coarser one: the weight of the "
-                                       "coarser cycle, as a number of days (or years) of observations")
+                                       "shrink the cycle of a node towards a coarser cycle, which counts as "
+                                       "much as this number of days (or years) of observations")
           .range(0, 1e6)
           .added(),
       key<&DataSettings::cycle_smooth>(
@@ -107,10 +108,10 @@ std::span<const Key<SplitSettings>> split_keys() {
   static constexpr Key<SplitSettings> table[] = {
       key<&SplitSettings::train>("split.train", "\"0.7\"", "",
                                  "training part: number of steps, share of all steps (below 1), date before "
-                                 "which it ends, or rest: all steps that the other parts leave"),
-      key<&SplitSettings::validation>(
-          "split.validation", "\"0\"", "",
-          "validation part, after the training part: number of steps, share, or date before which it ends"),
+                                 "which the part ends, or rest: all steps that the other parts leave"),
+      key<&SplitSettings::validation>("split.validation", "\"0\"", "",
+                                      "validation part, after the training part: number of steps, share, or "
+                                      "date before which the part ends"),
       key<&SplitSettings::test>(
           "split.test", "\"rest\"", "",
           "test part, after the validation part: number of steps, share, date, or rest"),
@@ -123,9 +124,9 @@ std::span<const Key<SplitSettings>> split_keys() {
           .range(0, 999),
       key<&SplitSettings::fold_order>(
           "split.fold_order", "\"blocked\"", "",
-          "blocked: train on both sides of the fold; forward: train only on the steps before it; the first "
-          "of folds + 1 blocks is never held out. Compare data.trend by forward folds, because blocked folds "
-          "interpolate the trend")
+          "blocked: train on both sides of the fold; forward: train only on the steps before the fold, and "
+          "never hold out the first of split.folds + 1 blocks. Compare values of data.trend with forward "
+          "folds, because blocked folds interpolate the trend")
           .one_of("blocked|forward")
           .added(),
       key<&SplitSettings::gap>("split.gap", "0", "steps",
@@ -160,16 +161,18 @@ std::span<const Key<WindowSettings>> window_keys() {
           .read_by("windows"),
       key<&WindowSettings::sampling>(
           "window.sampling", "\"local\"", "",
-          "windows that a time group trains on. local: of its own share of the time axis; global: any, with "
-          "steps fetched from other groups; blocked: blocks of windows that are dealt out in each epoch")
+          "windows that a time group trains on. local: windows of its own share of the time axis; global: "
+          "any windows, with steps fetched from other groups; blocked: blocks of windows, assigned to groups "
+          "anew in each epoch")
           .one_of("local|global|blocked")
           .read_by("windows"),
-      key<&WindowSettings::lanes>("window.lanes", "0", "",
-                                  "blocked: number of queues of blocks that fill a batch in equal parts, a "
-                                  "multiple of parallel.time_groups; 0: one per time group")
+      key<&WindowSettings::lanes>(
+          "window.lanes", "0", "",
+          "blocked: number of lanes, which are queues of blocks. A batch takes equally many windows from "
+          "each lane. Set a multiple of parallel.time_groups; 0: one lane per time group")
           .range(0, 65536)
           .read_by("windows"),
-      key<&WindowSettings::blocks>("window.blocks", "8", "", "blocked: blocks in each lane")
+      key<&WindowSettings::blocks>("window.blocks", "8", "", "blocked: number of blocks in each lane")
           .range(1, 65536)
           .read_by("windows"),
       key<&WindowSettings::time_of_day>("window.time_of_day", "false", "",
@@ -194,8 +197,8 @@ std::span<const Key<WindowSettings>> window_keys() {
           .read_by("windows")
           .added(),
       key<&WindowSettings::fill>("window.fill", "\"mean\"", "",
-                                 "value of a missing input: mean: the mean that data.center subtracts (0 "
-                                 "with center none); zero: 0 in original units")
+                                 "value of a missing input: mean: the mean that data.center subtracts (0 if "
+                                 "data.center = \"none\"); zero: 0 in original units")
           .one_of("mean|zero")
           .read_by("windows"),
   };

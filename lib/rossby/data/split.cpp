@@ -30,8 +30,9 @@ Index part_size(std::string_view key, const std::string& text, Index begin, Inde
   if (parses(text, share)) {
     if (!(share > 0 && share < 1))
       user_error(
-          "{} = \"{}\" is not a share between 0 and 1. Write a number of steps without a decimal point", key,
-          text);
+          "{} = \"{}\" is not a share between 0 and 1. Give a share such as \"0.7\", or a number of steps "
+          "without a decimal point",
+          key, text);
     return static_cast<Index>(std::llround(share * static_cast<double>(steps)));
   }
   if (text.empty() || text.find_first_of("0123456789") == std::string::npos)
@@ -65,15 +66,16 @@ void hold_out_fold(Split& split, const SplitSettings& spec) {
         "= 0",
         spec.folds);
   if (spec.fold < 0 || spec.fold >= spec.folds)
-    user_error("split.fold = {} does not exist: with split.folds = {} the folds are 0 to {}", spec.fold,
-               spec.folds, spec.folds - 1);
+    user_error(
+        "split.fold = {} does not exist: with split.folds = {}, the folds are 0 to {}. Lower split.fold",
+        spec.fold, spec.folds, spec.folds - 1);
   const Index n = split.train.size();
   const bool forward = spec.fold_order == "forward";
   const Index blocks = spec.folds + (forward ? 1 : 0), block = spec.fold + (forward ? 1 : 0);
   if (n < blocks)
     user_error(
-        "split.folds = {} are too many: the training part has only {} steps. Lower split.folds, or lengthen "
-        "split.train",
+        "split.folds = {} is too large: the training part has only {} steps. Lower split.folds, or lengthen "
+        "the training part with split.train",
         spec.folds, n);
   const StepRange training = split.train;
   split.validation = {training.first + block * n / blocks, training.first + (block + 1) * n / blocks};
@@ -122,15 +124,15 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
   if (first < 0 && last < 0) {
     if (result.empty())
       user_error(
-          "the test part has {} steps, too few for an origin with {} horizons. Lower evaluate.horizons, or "
-          "lengthen split.test",
+          "the test part has {} steps, too few for a forecast of {} steps. Lower evaluate.horizons, or "
+          "lengthen the test part with split.test",
           test.size(), horizons);
     return result;
   }
   if (first < 0 && test.empty())
     user_error(
-        "the test part is empty. Lower split.train or split.validation, or set evaluate.first_origin to an "
-        "origin");
+        "the test part is empty. Lower split.train or split.validation, or set evaluate.first_origin to the "
+        "first forecast origin");
   if (first < 0) first = test.first > 0 ? test.first - 1 : 0;
   if (horizons >= steps)
     user_error("evaluate.horizons = {} is too many for a series of {} steps. Lower evaluate.horizons",
@@ -139,7 +141,7 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
   if (last < first || last + horizons >= steps)
     user_error(
         "evaluate.first_origin = {} or evaluate.last_origin = {} is out of range: with {} horizons and {} "
-        "steps, origins are 0 to {}",
+        "steps, choose origins from 0 to {}",
         first, last, horizons, steps, steps - 1 - horizons);
   result.clear();
   for (Index o = first; o <= last; ++o) result.push_back(o);
@@ -202,8 +204,10 @@ Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_
     user_error("split.gap = {}: only folds have a gap. Set split.folds, or leave split.gap out", spec.gap);
   if (split.training_pairs().empty())
     user_error(
-        "split.folds = {}, split.fold = {}{} leaves no two successive training steps of {}. Use fewer folds",
-        spec.folds, spec.fold, spec.gap > 0 ? fmt::format(", split.gap = {}", spec.gap) : "", train);
+        "split.folds = {}, split.fold = {}{}: no two successive steps of the {} training steps are left for "
+        "training. Lengthen the training part with split.train{}",
+        spec.folds, spec.fold, spec.gap > 0 ? fmt::format(", split.gap = {}", spec.gap) : "", train,
+        spec.gap > 0 ? ", or lower split.gap" : "");
   while (!split.is_training(split.train.first)) ++split.train.first;
   while (!split.is_training(split.train.last - 1)) --split.train.last;
   return split;

@@ -39,8 +39,7 @@ void for_neighbours(Index n_lat, Index n_lon, Index cell, Visit visit) {
 
 SyntheticField::SyntheticField(Index n_lat, Index n_lon) : n_lat_(n_lat), n_lon_(n_lon) {
   if (n_lat < 1 || n_lon < 1)
-    user_error("synthetic field: the grid has {} x {} cells. Give at least 1 for --lat and --lon", n_lat,
-               n_lon);
+    user_error("synthetic field: the grid has {} x {} cells. Set --lat and --lon to 1 or more", n_lat, n_lon);
   land_.assign(static_cast<std::size_t>(n_lat * n_lon), 0);
 }
 

@@ -38,12 +38,13 @@ WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows,
   if (options_.sampling == WindowSampling::blocked && options_.lanes % groups != 0)
     user_error("window.lanes = {} must be a multiple of parallel.time_groups = {}", options_.lanes, groups);
   if (options_.batch % options_.lanes != 0)
-    user_error("window.batch = {} must be a multiple of {}, the {}", options_.batch, options_.lanes,
-               options_.sampling == WindowSampling::local ? "time groups" : "lanes (window.lanes)");
+    user_error("window.batch = {} must be a multiple of {}, the number of {}", options_.batch, options_.lanes,
+               options_.sampling == WindowSampling::local ? "time groups (parallel.time_groups)"
+                                                          : "lanes (window.lanes)");
   if (static_cast<Index>(windows_.size()) < options_.lanes)
     user_error(
-        "{} = {} is too large: each lane needs a training window, but there {} only {}. Set window.sampling "
-        "= \"global\", or lower this key, window.inputs, window.outputs or window.stride",
+        "{0} = {1} is too large: each lane needs a training window, but there {2} only {3}. Set "
+        "window.sampling = \"global\", or lower {0}, window.inputs, window.outputs or window.stride",
         options_.sampling == WindowSampling::local ? "parallel.time_groups" : "window.lanes", options_.lanes,
         windows_.size() == 1 ? "is" : "are", windows_.size());
   lanes_a_group_ = options_.sampling == WindowSampling::global ? 1 : options_.lanes / groups;

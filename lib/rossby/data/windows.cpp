@@ -41,8 +41,9 @@ std::vector<Index> training_windows(const Split& split, const WindowShape& shape
   }
   if (windows.empty())
     user_error(
-        "window.inputs = {}, window.outputs = {}: no window of {} steps fits in the training part. Its "
-        "longest stretch without a gap has {} steps. Lower window.inputs or window.outputs{}",
+        "window.inputs = {}, window.outputs = {}: no window of {} steps fits in the training part. The "
+        "longest stretch of the training part without a gap has {} steps. Lower window.inputs or "
+        "window.outputs{}",
         shape.inputs, shape.outputs, shape.length(), longest,
         breaks.empty()
             ? ""
@@ -85,7 +86,7 @@ std::vector<float> holiday_steps(const TimeAxis& axis, std::span<const std::stri
   if (!any && wanted)
     user_error(
         "window.holidays: none of the {} days is in the series, {} to {}. Name days of the series, or leave "
-        "the key out",
+        "window.holidays out",
         dates.size(), axis.text(0), axis.text(axis.size() - 1));
   return steps;
 }
@@ -99,13 +100,13 @@ TimeFeatures TimeFeatures::of(const TimeAxis& axis, const TimeFeatureChoice& cho
                       (choice.day_of_year ? 2 : 0) + (holidays ? 1 : 0);
   if (features.channels == 0) return features;
   if (!axis.dated())
-    user_error("{}: the time axis counts steps and has no dates; {}",
+    user_error("{}: the time axis counts steps and has no dates. {}",
                choice.time_of_day   ? "window.time_of_day"
                : choice.day_of_week ? "window.day_of_week"
                : choice.day_of_year ? "window.day_of_year"
                                     : "window.holidays",
-               choice.time_of_day || choice.day_of_week || choice.day_of_year ? "set this key to false"
-                                                                              : "leave this key out");
+               choice.time_of_day || choice.day_of_week || choice.day_of_year ? "Set this key to false"
+                                                                              : "Leave this key out");
   const std::vector<float> holiday =
       holidays ? holiday_steps(axis, choice.holidays, wants_holidays) : std::vector<float>();
   for (Index t = 0; t < axis.size(); ++t) {

@@ -32,8 +32,8 @@ void check_memory(Index count, Index width, const std::string& what) {
   const double bytes = static_cast<double>(count) * static_cast<double>(width);
   if (count < 0 || bytes > machine / 2)
     user_error(
-        "{}: reading it needs {:.1f} GiB of memory, more than half of the {:.1f} GiB of this machine. Use a "
-        "machine with more memory, or smaller files",
+        "{}: reading this needs {:.1f} GiB of memory, more than half of the {:.1f} GiB of this machine. Use "
+        "a machine with more memory, or smaller files",
         what, bytes / 0x1p30, machine / 0x1p30);
 }
 

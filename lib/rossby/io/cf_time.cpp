@@ -29,7 +29,8 @@ Milliseconds moment(const ParsedDate& date, Calendar calendar) {
 /// `back`: milliseconds by which a stamp precedes the one before it.
 std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>& values, std::size_t t,
                                    double unit) {
-  if (back > 0 && back < 3'600'000) return ". If the times are local (end of summer time), write UTC";
+  if (back > 0 && back < 3'600'000)
+    return ". If the times are local (end of summer time), write the times in UTC";
   if (back == 0 && values[t] > values[t - 1])
     return ". Times are stored to the millisecond. Give the time axis a coarser step, or count steps (units "
            "\"1\")";
@@ -42,11 +43,12 @@ std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>&
   if (values[t] == values[t - 1] && values[t] == static_cast<double>(x) && spacing >= 1000 &&
       spacing > 0.5 * mean)
     return fmt::format(
-        ". float32 has a precision of {:.4g} s there. Store the time as double, or count from a later date",
+        ". float32 keeps times of this size only to {:.4g} s. Store the time as double, or count from a "
+        "later date",
         1e-3 * spacing);
   if (values[t] == values[t - 1])
-    return ". If steps are there twice, drop them: ds.drop_duplicates(\"time\") of xarray. If the times are "
-           "local (end of summer time), write UTC";
+    return ". If steps occur twice, drop the duplicates: ds.drop_duplicates(\"time\") of xarray. If the "
+           "times are local (end of summer time), write the times in UTC";
   return ". Sort the steps: ds.sortby(\"time\") of xarray";
 }
 
@@ -133,7 +135,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
                            : std::string();
       };
       const Milliseconds before = axis.dated_ ? axis.stamps_.back() : 0;
-      user_error("{}: time does not ascend: step {} has {}{}, the step before it {}{}{}", origin, t,
+      user_error("{}: time does not ascend: step {} has {}{}, but the step before has {}{}{}", origin, t,
                  values[t], date(stamp), values[t - 1], date(before),
                  why_it_does_not_ascend(axis.dated_ ? before - stamp : 0, values, t, axis.unit_));
     }
@@ -364,7 +366,7 @@ TimeAxis TimeAxis::after(Index origin, Index count) const {
       longer.stamps_.push_back(next_stamp(longer.stamps_.back()));
       if (longer.stamps_.back() > 2 * latest_stamp)
         user_error(
-            "{}: {} steps of {} after step {} are beyond the times that can be represented. Forecast fewer "
+            "{}: {} steps of {} after step {} lie beyond the times that can be represented. Forecast fewer "
             "steps",
             origin_, count, step_text(), origin);
       longer.values_.push_back(to_value(longer.stamps_.back()));

@@ -54,9 +54,9 @@ void TimeAxis::undo_rounding() {
     const Milliseconds even = even_step(error);
     if (regular_ && (even == 0 || even == step_)) continue;
     if (!(even > 0 && snap(error, even)) && (regular_ || !snap(error, typical_distance(distances)))) continue;
-    remark_ = fmt::format(
-        "its stamps are rounded to {:.4g} s: they are taken for a step of {} from {} on (guessed)",
-        1e-3 * spacing * unit_, step_text(), text(0));
+    remark_ =
+        fmt::format("its times are rounded to {:.4g} s, and are read as a step of {} from {} on (guessed)",
+                    1e-3 * spacing * unit_, step_text(), text(0));
     return;
   }
 }

@@ -108,9 +108,9 @@ TimeUnits parse_time_units(const std::string& units, Calendar calendar, const st
   parsed.unit = unit_length(name, calendar);
   if (parsed.unit == 0 && (is_month(name) || is_year(name)))
     user_error(
-        "{}: time unit \"{}\" has no fixed length. Write dates instead, with xarray: ds[\"time\"] = "
-        "pd.date_range(\"{}\", periods=ds.sizes[\"time\"], freq=\"{}\"), or name a calendar in which all are "
-        "alike (360_day{})",
+        "{}: time unit \"{}\" has no fixed length. Write dates instead. If the first time is 0, use xarray: "
+        "ds[\"time\"] = pd.date_range(\"{}\", periods=ds.sizes[\"time\"], freq=\"{}\"); otherwise begin with "
+        "the date of the first step. Or set a calendar in which this unit has a fixed length (360_day{})",
         origin, units.substr(0, name.size()), date.substr(0, 10), frequency(name),
         is_year(name) ? ", noleap" : "");
   if (parsed.unit == 0)

@@ -211,7 +211,7 @@ bool look_like_julian_days(const std::vector<double>& values) {
 }
 
 std::string advice() {
-  return "write dates, with xarray: ds[\"time\"] = pd.to_datetime(…), or plain counts from 0 on";
+  return "Write dates, with xarray: ds[\"time\"] = pd.to_datetime(…), or step numbers from 0 on";
 }
 
 /// The dates that numbers without a unit probably are, with the unit that would make them so; empty if there
@@ -220,8 +220,8 @@ std::string likely_dates(const std::vector<double>& values) {
   const auto within = [&](double low, double high) { return values.front() >= low && values.back() < high; };
   const auto says = [&](const char* what, const char* unit) {
     return fmt::format(
-        "its numbers ({} to {}) look like {}, but have no unit: they are taken for plain counts (guessed); "
-        "units = \"{}\" makes them dates",
+        "its numbers ({} to {}) look like {}, but have no unit, and are read as plain counts (guessed). For "
+        "dates, set units = \"{}\"",
         values.front(), values.back(), what, unit);
   };
   if (look_like_julian_days(values)) return says("Julian days", "Julian day");
@@ -231,8 +231,8 @@ std::string likely_dates(const std::vector<double>& values) {
   constexpr double large = 10'000;
   if (std::abs(values.front()) < large) return "";
   return fmt::format(
-      "its numbers ({} to {}) have no unit: they are taken for plain counts (guessed); if they are dates, "
-      "give it units such as \"days since 1970-01-01\"",
+      "its numbers ({} to {}) have no unit, and are read as plain counts (guessed). For dates, set units "
+      "such as \"days since 1970-01-01\"",
       values.front(), values.back());
 }
 
@@ -244,7 +244,7 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   if (values.empty()) return std::nullopt;
   if (is_counter_unit(units) && values.front() > 3.1e17 && values.back() < 4.2e18)  // 1980 to 2103
     user_error(
-        "{}: its numbers ({} to {}) look like nanoseconds since 1970, but have no unit. Give it units = "
+        "{}: its numbers ({} to {}) look like nanoseconds since 1970, but have no unit. Set units = "
         "\"nanoseconds since 1970-01-01\"",
         origin, values.front(), values.back());
   if (!std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) < 1e16; }))
@@ -271,9 +271,8 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   const Calendar days = TimeAxis::calendar_named(calendar, origin);
   if (guessed && form == Form::year) {
     remark = fmt::format(
-        "its numbers ({} to {}) look like years, but have no unit: they are taken for plain counts "
-        "(guessed); "
-        "units = \"years\" makes them dates",
+        "its numbers ({} to {}) look like years, but have no unit, and are read as plain counts (guessed). "
+        "For dates, set units = \"years\"",
         values.front(), values.back());
     return std::nullopt;
   }
@@ -282,12 +281,12 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
     const auto is_year = [](double x) { return x >= 0 && x < 10'000; };
     if (const auto other = std::find_if_not(values.begin(), values.end(), is_year); other != values.end()) {
       if (guessed) return std::nullopt;
-      user_error("{}: step {} has {}, which is not a year: {}", origin, other - values.begin(), *other,
+      user_error("{}: step {} has {}, which is not a year. {}", origin, other - values.begin(), *other,
                  advice());
     }
     const auto found = moments_of_years(values, days);
     if (!found)
-      user_error("{}: the times ({} to {}) are decimal years less than a day apart, too coarse for dates: {}",
+      user_error("{}: the times ({} to {}) are decimal years less than a day apart, too coarse for dates. {}",
                  origin, values.front(), values.back(), advice());
     moments = *found;
   }
@@ -301,7 +300,7 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
     refuse_other_date_orders(values, days, origin);
     // Numbers of which fewer than nine in ten are dates are counts.
     if (guessed && 10 * moments.size() < 9 * values.size()) return std::nullopt;
-    user_error("{}: the times look like {}, but step {} has {}, which is not a date: {}", origin,
+    user_error("{}: the times look like {}, but step {} has {}, which is not a date. {}", origin,
                name_of(form), bad, values[bad], advice());
   }
   if (form == Form::day && !guessed && values.size() > 1 && values.back() < first_year * 1e4)
@@ -385,7 +384,7 @@ DatedNumbers dates_in_texts(const std::vector<std::string>& texts, const std::st
   DatedNumbers dated = in_units(std::move(moments), calendar, days);
   dated.remark = "its stamps are read from text";
   if (zones > 0 && zones < texts.size())
-    dated.remark += fmt::format("; {} of {} have no offset from UTC: they are taken for UTC (guessed)",
+    dated.remark += fmt::format("; {} of {} have no offset from UTC, and are read as UTC (guessed)",
                                 texts.size() - zones, texts.size());
   return dated;
 }

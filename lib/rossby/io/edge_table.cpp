@@ -95,8 +95,8 @@ Index NodeNames::find(const std::string& name) const {
 }
 
 std::string NodeNames::what() const {
-  if (!source_.empty()) return "no " + source_;
-  return fmt::format("not a node number from 0 to {} (--ids names a variable with node names)", nodes_ - 1);
+  if (!source_.empty()) return "not a name in " + source_;
+  return fmt::format("not a node number from 0 to {} (node names need --ids)", nodes_ - 1);
 }
 
 namespace {
@@ -138,10 +138,11 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
     }
     if (edge.source < 0 || edge.destination < 0) {
       if (!options.skip_unknown)
-        user_error("{}:{}: \"{}\" is {}. {}To leave such lines out, give --skip-unknown", path, line,
+        user_error("{}:{}: \"{}\" is {}. {}To skip lines with unknown nodes, give --skip-unknown", path, line,
                    fields[edge.source < 0 ? 0 : 1], names.what(),
                    accents_apart(fields[edge.source < 0 ? 0 : 1])
-                       ? "The name has separate accent characters; uconv -x nfc FILE > NEW composes them. "
+                       ? "The name has separate accent characters: join the accents to the letters with "
+                         "uconv -x nfc FILE > NEW. "
                        : "");
       ++table.skipped;
       return;

@@ -67,7 +67,8 @@ void check_units(const ArrayFile& file, const NetcdfVariable& variable, const Se
   const auto conversion = unit_conversion(units, wanted);
   if (!conversion || !conversion->is_identity())
     user_error(
-        "{}: variable {} is in \"{}\", but in \"{}\" in {}. Convert the forecasts to the units of the data",
+        "{}: variable {} has units \"{}\", but the data have units \"{}\" ({}). Convert the forecasts to the "
+        "units of the data",
         file.path(), variable.name, units, wanted, series.path);
 }
 
@@ -152,12 +153,14 @@ void ForecastFile::add_variable(const SeriesInfo& series, const SeriesVariable& 
   if (v == nullptr) {
     std::vector<std::string> there;
     for (const NetcdfVariable& other : file_->variables()) there.push_back(other.name);
-    user_error("{}: there is no variable {}, which {} has. Add or rename a variable; the file has {}", path_,
-               wanted.name, series.path, fmt::join(there, ", "));
+    user_error(
+        "{}: there is no variable {}, but {} has this variable. Add or rename a variable. This file has {}",
+        path_, wanted.name, series.path, fmt::join(there, ", "));
   }
   if (v->type == NetcdfType::text || !fits(*file_, *v, series, wanted.features))
     user_error(
-        "{}: variable {} has dimensions {}, but forecasts need {} in this order. Transpose the variable",
+        "{}: variable {} has dimensions {}, but forecasts need {} in this order. Transpose the variable, or "
+        "write it with these dimensions",
         path_, v->name, shape_text(v->dimensions), wanted_text(series, wanted.features));
   if (!columns_.empty() && (columns_.front().variable->dimensions[0].name != v->dimensions[0].name ||
                             columns_.front().variable->dimensions[1].name != v->dimensions[1].name ||
@@ -181,7 +184,7 @@ void ForecastFile::match_inits(const SeriesInfo& series) {
   const TimeAxis axis = detail::read_stamps(*file_, layout, remarks).axis();
   const TimeAxis& own = series.time;
   if (axis.dated() != own.dated() || (own.dated() && !same_dates(axis.calendar(), own.calendar())))
-    user_error("{}: init_time is {}, but the time of {} is {}. Write init_time with the times of the data",
+    user_error("{}: init_time is {}, but the time of {} is {}. Write init_time with the calendar of the data",
                path_, axis.dated() ? fmt::format("in the calendar \"{}\"", axis.calendar()) : "not dated",
                series.path,
                own.dated() ? fmt::format("in the calendar \"{}\"", own.calendar()) : "not dated");
@@ -221,8 +224,8 @@ void ForecastFile::match_leads(const SeriesInfo& series) {
   }
   if (horizons() == 0)
     user_error(
-        "{}: {} has no forecast of the first step after init_time ({}). The lead times are {:g} to {:g}: "
-        "add forecasts of the first step",
+        "{}: {} has no forecast of the first step after init_time ({}). The lead times are {:g} to {:g}. Add "
+        "forecasts of the first step",
         path_, v->name, series.time.step_text(), leads.empty() ? 0 : leads.front(),
         leads.empty() ? 0 : leads.back());
 }
@@ -234,8 +237,9 @@ Index ForecastFile::horizons() const {
 void ForecastFile::expect_nodes(std::span<const Index> file_nodes) const {
   for (const Index node : file_nodes)
     if (place_[as_size(node)] < 0)
-      user_error("{}: there are no forecasts of {}, which the run has. Add forecasts of this node, or NaN",
-                 path_, missing_.at(node));
+      user_error(
+          "{}: there are no forecasts of {}, but the run has this node. Write forecasts of this node, or NaN",
+          path_, missing_.at(node));
 }
 
 void ForecastFile::read(std::span<const Index> file_nodes, std::span<const Index> origins, Index horizons,

@@ -25,7 +25,8 @@ Index count_edges(const ArrayFile& file) {
     const NetcdfVariable* v = file.find(name);
     if (v == nullptr) continue;
     if (v->dimensions.size() != 1 || v->type == NetcdfType::text)
-      user_error("{}: variable {} is not a list of numbers. Write it as {}(edge)", file.path(), name, name);
+      user_error("{}: variable {} is not a list of numbers. Write the variable as {}(edge)", file.path(),
+                 name, name);
     file.check_written(*v);
     if (v->dimensions[0].length != edges)
       user_error(
@@ -233,8 +234,8 @@ void write_graph(const std::string& path, const GraphLayout& layout) {
           "all nodes have ids, or none");
   if (layout.edges.empty() || layout.nodes == 0)
     user_error(
-        "{}: a graph of {} nodes and {} edges cannot be written, because at least one of each is needed. "
-        "Lower --threshold, or check the input files",
+        "{}: a graph of {} nodes and {} edges cannot be written, because a graph needs at least one node and "
+        "one edge. Lower --threshold, or check the input files",
         path, layout.nodes, layout.edges.size());
   const std::string temporary = temporary_name(path);
   try {

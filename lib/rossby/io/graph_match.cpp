@@ -54,8 +54,9 @@ std::vector<Index> match_nodes(const GraphFile& graph, const std::string& path, 
   const auto places = places_of(names);
   if (ids.empty() || places.empty() || places_of(ids).empty()) {
     check_coordinates(graph, path, series);
-    remark = fmt::format("relation  nodes of {} are matched by position: {} has no ids that differ\n", path,
-                         ids.empty() || places_of(ids).empty() ? "it" : series.path);
+    remark =
+        fmt::format("relation  nodes of {} are matched by position, because {} has no distinct node ids\n",
+                    path, ids.empty() || places_of(ids).empty() ? "the graph" : series.path);
     return {};
   }
   std::vector<Index> match;
@@ -71,7 +72,8 @@ std::vector<Index> match_nodes(const GraphFile& graph, const std::string& path, 
     match.push_back(place->second);
   }
   if (same) match.clear();
-  if (!same) remark = fmt::format("relation  nodes of {} are in another order: matched by their ids\n", path);
+  if (!same)
+    remark = fmt::format("relation  nodes of {} are in another order, and are matched by node ids\n", path);
   return match;
 }
 

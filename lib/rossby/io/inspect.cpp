@@ -96,7 +96,7 @@ std::string file_text(const SeriesInfo& info) {
   else
     out += "edges     none\n";
   if (const std::vector<std::string> names = node_variables(info); !names.empty())
-    out += fmt::format("static    {}: of nodes alone (data.static)\n", fmt::join(names, ", "));
+    out += fmt::format("static    {}: one value for each node (data.static)\n", fmt::join(names, ", "));
   return out;
 }
 
@@ -105,14 +105,16 @@ std::string variable_text(const SeriesFile& file) {
   const Summary s = summarise(file);
   std::string out = "\n" + variable_lines(info.variables.front(), s.values, "all values");
   if (s.values.suspects().any())
-    out += fmt::format("suspect   {}: marks of missing values are named by _FillValue or --null-value\n",
-                       s.values.suspects().text());
+    out += fmt::format(
+        "suspect   {}: if such a number marks missing values, name it with _FillValue or --null-value\n",
+        s.values.suspects().text());
   const Index never = info.file_nodes - s.nodes_observed;
   out += fmt::format("nodes     {} observed, {} never\n", s.nodes_observed, never);
-  out += "memory    a rank, float32 series of the observed nodes:";
+  out += "memory    per rank, for the float32 series of the observed nodes:";
   for (const Index ranks : {1, 2, 4, 8, 16})
-    out += fmt::format("{} {} at P = {}", ranks == 1 ? "" : ",",
-                       bytes_text(info.bytes((s.nodes_observed + ranks - 1) / ranks)), ranks);
+    out += fmt::format("{} {} with {}{}", ranks == 1 ? "" : ",",
+                       bytes_text(info.bytes((s.nodes_observed + ranks - 1) / ranks)), ranks,
+                       ranks == 1 ? " rank" : "");
   return out + "\n";
 }
 

@@ -38,7 +38,7 @@ std::string hint(const KeyTable& keys, std::string_view unknown) {
     if (key.name.starts_with(std::string(unknown) + "."))
       table += (table.empty() ? "" : ", ") + std::string(key.name);
   }
-  if (!table.empty()) return fmt::format("it is a table; its keys are {}", table);
+  if (!table.empty()) return fmt::format("this is a table with the keys {}", table);
   if (!same_end.empty()) return fmt::format("did you mean {}?", same_end);
   if (const auto nearest = nearest_name(unknown, names); !nearest.empty())
     return fmt::format("the nearest key is {}", nearest);
@@ -115,7 +115,7 @@ struct Place {
     const bool low = value < key.low;
     const bool told = low ? key.low > -1e300 : key.high < 1e300;
     if (low || value > key.high)
-      user_error("{}: {} = {} is out of range: allowed is {}", where, key.name, shown,
+      user_error("{}: {} = {} is out of range: the value must be {}", where, key.name, shown,
                  told ? range_text(key) : fmt::format("{} to {}", key.low, key.high));
   }
   std::string text(const RawValue& value) const {
@@ -125,7 +125,7 @@ struct Place {
     if (!chosen(value.text, key.choices)) {
       const auto choices = choice_list(key.choices);
       const auto nearest = nearest_name(value.text, choices);
-      user_error("{}: {} = {} is none of {}{}", where, key.name, detail::quoted(value.text),
+      user_error("{}: {} = {} is not one of {}{}", where, key.name, detail::quoted(value.text),
                  fmt::join(choices, ", "),
                  nearest.empty() ? "" : fmt::format("; the nearest is {}", nearest));
     }

@@ -80,17 +80,17 @@ std::string_view foreign_kind(const std::string& path) {
         {"PAR1", "a Parquet table"},
         {"GRIB", "a GRIB file"},
         {"\x0e\x03\x13\x01", "an HDF4 file"},
-        {"\x1f\x8b", "compressed by gzip: unpack it (gunzip)"},
-        {"BZh", "compressed by bzip2: unpack it (bunzip2)"},
+        {"\x1f\x8b", "compressed by gzip: unpack the file (gunzip)"},
+        {"BZh", "compressed by bzip2: unpack the file (bunzip2)"},
         {"\xfd"
          "7zXZ",
-         "compressed by xz: unpack it (unxz)"},
-        {"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it (unzstd)"},
+         "compressed by xz: unpack the file (unxz)"},
+        {"\x28\xb5\x2f\xfd", "compressed by zstd: unpack the file (unzstd)"},
         {"version https://git-lfs", "a pointer of Git LFS: get the file with git lfs pull"}})
     if (begin.starts_with(start)) return name;
   if (begin.empty()) return "empty: download or copy the file again";
   if (begin.find_first_not_of('\0') == std::string_view::npos)
-    return "zeros at its beginning: download or copy the file again";
+    return "a file that begins with zeros: download or copy the file again";
   if (begin.front() == '<')
     return "a web page (HTML), perhaps a login or an error page: download the file again";
   const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](char c) {
@@ -124,7 +124,7 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
     if (const std::string_view kind = foreign_kind(path); !kind.empty())
       user_error("{}: not a NetCDF file, but {}{}", path, kind,
                  kind.find(':') == std::string_view::npos
-                     ? ". Convert it with xarray, as docs/howto/own_data.md shows"
+                     ? ". Convert the file with xarray, as docs/howto/own_data.md shows"
                      : "");
     if (const std::string cause = why_hdf5_refuses(path); !cause.empty()) user_error("{}: {}", path, cause);
     user_error(
@@ -278,9 +278,8 @@ void NetcdfFile::read_header() {
       std::size_t length = 0;
       if (ids[d] < 0)
         user_error(
-            "{}: dimension {} of {} has no HDF5 dimension scale, but others have. Attach one to each "
-            "(make_scale, "
-            "attach_scale of h5py), or write the file with xarray",
+            "{}: dimension {} of {} has no HDF5 dimension scale, but other dimensions have one. Attach a "
+            "scale to each dimension (make_scale and attach_scale of h5py), or write the file with xarray",
             path_, d, variable.name);
       check(nc_inq_dim(id_, ids[d], name, &length), variable.name);
       if (length > static_cast<std::size_t>(std::numeric_limits<Index>::max()))

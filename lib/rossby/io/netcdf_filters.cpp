@@ -66,9 +66,9 @@ std::string NetcdfFile::foreign_filters(const NetcdfVariable& variable) const {
     }
   if (list.empty()) return "";
   return fmt::format(
-      "it is compressed by {}, which this HDF5 does not have. Install the plug-in (pip install hdf5plugin; "
-      "its folder plugins/ goes into HDF5_PLUGIN_PATH), or write the file without it (nccopy -F none on a "
-      "machine that reads it)",
+      "it is compressed by {}, which this HDF5 does not have. Install the plug-in (pip install hdf5plugin), "
+      "and set HDF5_PLUGIN_PATH to its folder plugins/. Or write the file without filters, on a machine that "
+      "reads the file (nccopy -F none)",
       list);
 }
 

@@ -66,7 +66,8 @@ std::string why_hdf5_refuses(const std::string& path) {
     return "the file is marked as open for writing. Wait until the writing process ends; if no process "
            "writes the file, run h5clear -s FILE";
   if (const int cause = try_lock(path); cause != 0 && said() == Locking::on)
-    return std::string("cannot be locked (") + std::strerror(cause) + "): set " + variable + "=FALSE";
+    return std::string("the file cannot be locked (") + std::strerror(cause) + "). Set " + variable +
+           "=FALSE";
   return "";
 }
 

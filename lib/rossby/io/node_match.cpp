@@ -52,8 +52,8 @@ std::vector<Index> places_of_nodes(const ArrayFile& file, const SeriesInfo& seri
   if (theirs.empty() || ids.empty()) {
     if (dimension.length != series.file_nodes)
       user_error(
-          "{}: variable {} has {} nodes, but {} has {}, and no ids to match them ({}). Use the same nodes, "
-          "or add node ids to both files",
+          "{}: variable {} has {} nodes, but {} has {} nodes, and there are no ids to match the nodes ({}). "
+          "Use the same nodes, or add node ids to both files",
           file.path(), name, dimension.length, series.path, series.file_nodes, key);
     std::iota(matched.begin(), matched.end(), Index{0});
     return matched;

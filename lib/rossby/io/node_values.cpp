@@ -88,7 +88,8 @@ std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& nam
   const bool sensors_of_another = !own_file && !planar(series) && dimensions.size() == 1;
   if (!sensors_of_another && !of_nodes(series, dimensions, own_file))
     user_error(
-        "{}: variable {} has dimensions {}, but needs those of the nodes, {} ({}). Name another variable",
+        "{}: variable {} has dimensions {}, but needs the dimensions of the nodes, {} ({}). Name another "
+        "variable",
         file.path(), name, shape_text(v->dimensions), wanted_text(series), key);
   if (planar(series) && !own_file) check_axes(file, series, dimensions, other_file_key);
   const std::vector<double> values = detail::read_numbers(file, *v);
@@ -107,8 +108,7 @@ std::vector<double> read_node_values(const SeriesInfo& series, const std::string
   if (name == "latitude" || name == "longitude") {
     const std::vector<double>& degrees = name == "latitude" ? series.node_lat : series.node_lon;
     if (degrees.empty())
-      user_error("{}: the nodes have no coordinates for {}. Remove this name from data.static", series.path,
-                 name);
+      user_error("{}: the nodes have no {}. Remove this name from data.static", series.path, name);
     return degrees;
   }
   if (!is_table(path)) return from_netcdf(series, name, path);

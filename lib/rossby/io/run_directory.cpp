@@ -91,7 +91,7 @@ RunDirectory RunDirectory::create(const std::string& path) {
   std::filesystem::create_directories(path, code);
   if (!std::filesystem::is_directory(path))
     user_error("{}: cannot make this run directory: {}. Give another directory with --run", path,
-               code ? code.message() : "a file has that name");
+               code ? code.message() : "a file has this name");
   return {path, take_lock(path)};
 }
 
@@ -143,7 +143,7 @@ void RunDirectory::make_checkpoints() const {
   if (!std::filesystem::is_directory(checkpoints()))
     user_error(
         "{}: cannot make this directory: {}. Check the free space and the permissions of the run directory",
-        checkpoints(), code ? code.message() : "a file has that name");
+        checkpoints(), code ? code.message() : "a file has this name");
 }
 
 void RunDirectory::append_metrics(std::string_view json) const {

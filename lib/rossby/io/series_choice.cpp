@@ -39,7 +39,7 @@ std::string own_times_text(const ArrayFile& file) {
           values.dimensions[0].name == time.dimensions[0].name &&
           values.dimensions[1].name == time.dimensions[1].name)
         return fmt::format(
-            "; each {} has times of its own ({}({}, {})). Make (time, node) of it with xarray: df = "
+            "; each {} has its own times ({}({}, {})). Make a variable (time, node) with xarray: df = "
             "ds[[\"{}\", \"{}\"]].to_dataframe().dropna().reset_index(); df.set_index([\"{}\", "
             "\"{}\"])[\"{}\"].to_xarray().to_netcdf(\"regular.nc\")",
             time.dimensions[0].name, time.name, time.dimensions[0].name, time.dimensions[1].name, time.name,
@@ -71,8 +71,8 @@ std::string ragged_text(const ArrayFile& file) {
                         counts->dimensions.empty() ? "station" : counts->dimensions[0].name, counts->name)
           : fmt::format("ds[\"{}\"].values", index->name);
   return fmt::format(
-      "; its stations lie one after the other along {} ({}, a ragged array). Make (time, node) of it with "
-      "xarray: at = pd.MultiIndex.from_arrays([ds[\"{}\"].values, {}], names=[\"time\", \"node\"]); "
+      "; the stations lie one after the other along {} ({}, a ragged array). Make a variable (time, node) "
+      "with xarray: at = pd.MultiIndex.from_arrays([ds[\"{}\"].values, {}], names=[\"time\", \"node\"]); "
       "pd.Series(ds[\"{}\"].values, at, name=\"{}\").to_xarray().to_netcdf(\"regular.nc\")",
       samples, counts != nullptr ? counts->name : index->name, stamp, node, name, name);
 }
@@ -89,9 +89,9 @@ std::string split_dates_text(const ArrayFile& file) {
   if (!year || !month || year->dimensions[0].name != month->dimensions[0].name) return "";
   const std::string& along = year->dimensions[0].name;
   return fmt::format(
-      "; its dates lie in {}, {} and others: join them with pandas and xarray: "
-      "ds[\"{}\"] = pd.to_datetime({{\"year\": ds.{}, \"month\": ds.{}, \"day\": …}}); "
-      "ds.rename({{\"{}\": \"time\"}})",
+      "; the dates lie in {}, {} and other variables. Join these variables with pandas and xarray: "
+      "ds[\"{}\"] = pd.to_datetime({{\"year\": ds.{}, \"month\": ds.{}, \"day\": …}}); ds.rename({{\"{}\": "
+      "\"time\"}})",
       year->name, month->name, along, year->name, month->name, along);
 }
 
@@ -117,17 +117,18 @@ std::string why_nothing_fits(const ArrayFile& file) {
   }
   if (hint.empty() && of_time > 1)
     hint = fmt::format(
-        "; {} variables have the time as their only dimension: join those of all nodes to one "
-        "of (time, node)",
+        "; {} variables have time as their only dimension. Join the variables of all nodes to one variable "
+        "(time, node)",
         of_time);
   if (hint.empty() && of_time == 1)
     hint =
-        "; the only variable over time has one value a step: give it a dimension of one node, with xarray: "
-        "ds.expand_dims(\"node\", axis=1). If its position changes with time (a trajectory), it is no series";
+        "; the only variable over time has one value per step. Give this variable a dimension of one node, "
+        "with xarray: ds.expand_dims(\"node\", axis=1). A trajectory, whose position changes with time, "
+        "cannot be used";
   if (!left_out.empty())
     hint += fmt::format(
-        "; {} would fit, but {} other variables (bounds, coordinates, flags, weights): name it in "
-        "data.variables to use it",
+        "; {} would fit, but {} other variables (bounds, coordinates, flags, weights). To use such a "
+        "variable, name it in data.variables",
         fmt::join(left_out, ", "), left_out.size() == 1 ? "describes" : "describe");
   if (const auto groups = file.groups(); !groups.empty())
     hint += fmt::format("; the groups of the file ({}) are not read: copy one group into a separate file",
@@ -188,7 +189,7 @@ std::vector<VariableLayout> choose_alone(const ArrayFile& file) {
   std::vector<std::string> candidates;
   for (const VariableLayout& layout : found) candidates.push_back(layout.variable->name);
   if (found.size() > 1)
-    user_error("{}: several variables fit: {}. Name one or more (data.variables)", file.path(),
+    user_error("{}: several variables fit: {}. Name the variables to read in data.variables", file.path(),
                fmt::join(candidates, ", "));
   user_error("{}: no variable has the dimensions (time, lat, lon) or (time, node[, feature]){}", file.path(),
              why_nothing_fits(file));

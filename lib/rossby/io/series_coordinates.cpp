@@ -87,10 +87,10 @@ Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::st
   const bool counts =
       std::all_of(degrees.begin(), degrees.end(), [](double x) { return x == std::round(x); });
   if (!counts && low >= -std::numbers::pi && high <= 2 * std::numbers::pi + 1e-6)
-    return {fmt::format(
-        "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if the numbers are "
-        "radians, set units = \"radian\"",
-        variable.name, low, high)};
+    return {
+        fmt::format("{} has no unit and runs from {:.6g} to {:.6g}: read as degrees (guessed). If the "
+                    "numbers are radians, set units = \"radian\"",
+                    variable.name, low, high)};
   return {};
 }
 

@@ -27,7 +27,7 @@ void remark_on_text(const ArrayFile& file, const NetcdfVariable& variable,
     remarks.push_back(values.empty()
                           ? fmt::format("{}: attribute {} = \"{}\" is text, not a number, and is ignored",
                                         variable.name, name, *text)
-                          : fmt::format("{}: attribute {} = \"{}\" is text. It is read as the number {}",
+                          : fmt::format("{}: attribute {} = \"{}\" is text, and is read as the number {}",
                                         variable.name, name, *text, fmt::join(values, ", ")));
   }
 }
@@ -100,8 +100,8 @@ void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable
   packed_ = factor || shift;
   if (!std::isfinite(factor.value_or(1)) || !std::isfinite(shift.value_or(0)))
     user_error(
-        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with that. Write "
-        "finite numbers, or remove these attributes",
+        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with these "
+        "attributes. Write finite numbers, or remove the attributes",
         file.path(), variable.name, factor.value_or(1), shift.value_or(0));
   if (factor == 0.0)
     user_error(

@@ -33,9 +33,9 @@ void use_steps(SeriesInfo& info, const TimeAxis& time, Index first, Index last) 
   const Index end = last == -1 ? time.size() : last;
   if (first < 0 || end > time.size() || first >= end)
     user_error(
-        "{}: steps {} to {} do not exist: the file has {}. Set data.first_step and data.last_step to steps "
-        "of the file",
-        info.path, first, last == -1 ? "its end" : std::to_string(last), time.size());
+        "{}: steps {} to {} do not exist: the file has {} steps. Set data.first_step and data.last_step to "
+        "steps of the file",
+        info.path, first, last == -1 ? "the end" : std::to_string(last), time.size());
   info.first_step = first;
   info.steps = end - first;
   info.time = time.slice(first, info.steps);

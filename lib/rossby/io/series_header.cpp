@@ -64,7 +64,7 @@ std::string shape_text(const SeriesInfo& info) {
 }
 
 std::string unit_text(const std::string& unit) {
-  return unit.empty() ? "no unit" : fmt::format("\"{}\"", unit);
+  return unit.empty() ? "no unit" : fmt::format("unit \"{}\"", unit);
 }
 
 /// A file of the series, and the one that it is compared with.
@@ -90,13 +90,14 @@ struct Pair {
     };
     if (names(here.info) != names(first.info))
       user_error(
-          "{}: its variable is {}, but that of {} is {}. Set data.variables to variables that all files have",
+          "{}: the variable of this file is {}, but the variable of {} is {}. Set data.variables to "
+          "variables that all files have",
           path(), names(here.info), first_path(), names(first.info));
     for (std::size_t v = 0; v < here.info.variables.size(); ++v) {
       const SeriesVariable &a = here.info.variables[v], &b = first.info.variables[v];
       if (a.features != b.features || a.feature_labels != b.feature_labels)
         user_error(
-            "{}: variable {} has {} features{}, but in {} {}{}. The files of a series need the same "
+            "{}: variable {} has {} features{}, but in {} it has {}{}. The files of a series need the same "
             "features. Leave this file out of data.file",
             path(), a.name, a.features, label_text(a), first_path(), b.features, label_text(b));
     }
@@ -112,15 +113,15 @@ struct Pair {
     if (a.gridded != b.gridded || a.curvilinear != b.curvilinear || a.n_lat != b.n_lat ||
         a.n_lon != b.n_lon || a.file_nodes != b.file_nodes)
       user_error(
-          "{}: {}, but {} has {}. The files of a series need the same nodes. Leave this file out of "
-          "data.file, or interpolate it to the same grid",
+          "{}: this file has {}, but {} has {}. The files of a series need the same nodes. Leave this file "
+          "out of data.file, or interpolate it to the same grid",
           path(), shape_text(a), first_path(), shape_text(b));
     if (here.latitudes != first.latitudes || here.longitudes != first.longitudes || here.names != first.names)
       refuse_nodes();
     if (a.has_edges != b.has_edges || a.edges != b.edges || here.edges != first.edges)
       user_error(
-          "{}: its edges are not those of {} ({} and {}). Write the graph into a separate file, and set "
-          "relation.file to that file",
+          "{}: the edges differ from the edges of {} ({} and {} edges). Write the graph into a separate "
+          "file, and set relation.file to that file",
           path(), first_path(), a.edges, b.edges);
   }
 
@@ -133,13 +134,13 @@ struct Pair {
     for (std::size_t i = 0; i < std::min(a.node_labels.size(), b.node_labels.size()); ++i)
       if (a.node_labels[i] != b.node_labels[i])
         user_error(
-            "{}: node {} is \"{}\", but \"{}\" in {}. The files of a series need the same nodes in the same "
-            "order. Sort the nodes with ds.sel({}=names) of xarray",
+            "{}: node {} is \"{}\", but it is \"{}\" in {}. The files of a series need the same nodes in the "
+            "same order. Sort the nodes with ds.sel({}=names) of xarray",
             path(), i, a.node_labels[i], b.node_labels[i], first_path(), b.column_name);
     if (a.node_labels.size() != b.node_labels.size())
       user_error(
-          "{}: {} nodes have names, but in {} there are {} such nodes. Give names to the nodes in all "
-          "files, or in none",
+          "{}: {} nodes have names, but in {}, {} nodes have names. Give names to the nodes in all files, or "
+          "in none",
           path(), a.node_labels.size(), first_path(), b.node_labels.size());
     const bool axes = a.gridded;
     for (const bool latitude : {true, false}) {
@@ -149,16 +150,16 @@ struct Pair {
       for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
         if (static_cast<float>(x[i]) != static_cast<float>(y[i]) && !(std::isnan(x[i]) && std::isnan(y[i])))
           user_error(
-              "{}: {} {} is {:.8g}, but {:.8g} in {}. Write all files of the series with the same nodes in "
-              "the same order",
+              "{}: {} {} is {:.8g}, but it is {:.8g} in {}. Write all files of the series with the same "
+              "nodes in the same order",
               path(), kind, i, x[i], y[i], first_path());
       if (x.size() != y.size())
         user_error(
             "{}: the file has {} {}s, but {} has {}. Write all files of the series with the same nodes",
             path(), x.size(), kind, first_path(), y.size());
     }
-    user_error("{}: its nodes are not those of {}. Write all files of the series with the same nodes", path(),
-               first_path());
+    user_error("{}: the nodes differ from the nodes of {}. Write all files of the series with the same nodes",
+               path(), first_path());
   }
 
   [[nodiscard]] std::vector<UnitConversion> conversions() const {
@@ -169,8 +170,8 @@ struct Pair {
       const auto conversion = unit_conversion(a.units, b.units);
       if (!conversion)
         user_error(
-            "{}: {} has {}, but {} in {}, and no conversion between them is known. Set the right units "
-            "attribute, or convert the values",
+            "{}: variable {} has {}, but {} in {}, and no conversion between these units is known. Set the "
+            "right units attribute, or convert the values",
             path(), a.name, unit_text(a.units), unit_text(b.units), first_path());
       any = any || !conversion->is_identity();
       list.push_back(*conversion);
@@ -190,8 +191,10 @@ class Axes {
     for (std::size_t k = 1; k < axes_.size(); ++k)
       if (axes_[k].dated() != axes_[0].dated()) {
         const std::size_t dated = axes_[0].dated() ? 0 : k, other = axes_[0].dated() ? k : 0;
-        user_error("{}: its time has dates ({}), that of {} has none. Give all files of a series dates",
-                   names[dated], headers[dated].stamps.units, names[other]);
+        user_error(
+            "{}: the time axis has dates ({}), but the time axis of {} has no dates. Write dates into all "
+            "files of the series",
+            names[dated], headers[dated].stamps.units, names[other]);
       }
     for (std::size_t k = 1; k < axes_.size(); ++k) check_calendars(0, k);  // stamps need one calendar
     std::stable_sort(order_.begin(), order_.end(),
@@ -253,7 +256,7 @@ class Axes {
         "from data.file{}",
         names_[a], before.text(0), before.text(last), names_[b], behind.text(0),
         behind.text(behind.size() - 1),
-        before.dated() ? "" : "; steps are counted on through all files, unless they have dates");
+        before.dated() ? "" : ". Without dates, the step numbers must go on from file to file");
   }
 
   std::span<const std::string> names_;

@@ -101,8 +101,8 @@ std::string why_not_features(const std::string& a, const std::string& b) {
                        b, a);
   if (are_of_a_grid(a) && are_of_a_grid(b))
     return fmt::format(
-        "lies on a grid of {} and {} without latitudes and longitudes. Add these coordinates, or make cells "
-        "nodes with xarray: ds.stack(node=(\"{}\", \"{}\")).reset_index(\"node\")",
+        "lies on a grid of {} and {} without latitudes and longitudes. Add these coordinates, or turn cells "
+        "into nodes with xarray: ds.stack(node=(\"{}\", \"{}\")).reset_index(\"node\")",
         a, b, a, b);
   return "";
 }
@@ -198,7 +198,7 @@ std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& v
   }
   const auto axis = [&](std::size_t k) { return axes[static_cast<std::size_t>(kept[k])]; };
   const auto times = std::count(axes.begin(), axes.end(), Axis::time);
-  const std::string right = "expected are (time, lat, lon) or (time, node[, feature])";
+  const std::string right = "expected dimensions are (time, lat, lon) or (time, node[, feature])";
   for (const int d : kept)  // levels may be nodes, or features after the nodes
     if (axes[static_cast<std::size_t>(d)] == Axis::vertical &&
         (kept.size() > 3 || (kept.size() == 3 && d != kept[2])))

@@ -62,7 +62,7 @@ void add_list(const std::string& list, std::vector<std::string>& names) {
       const std::string beside = (folder / entry).string();
       user_error("{}:{}: {}: no such file{}. Correct this line of the list", list, number, entry,
                  !folder.empty() && is_there(beside)
-                     ? fmt::format("; {} is there: relative paths start at the working directory", beside)
+                     ? fmt::format("; {} exists, but relative paths start at the working directory", beside)
                      : "");
     }
     add_entry(entry, names);

@@ -105,9 +105,9 @@ Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vec
   const NetcdfVariable* time = find_stamps(file, *layout.variable, dimension);
   if (time == nullptr)
     user_error(
-        "{}: there is no time axis: dimension {} of {} has no coordinate variable {}({}), no other variable "
-        "along it has units such as \"days since 1970-01-01\", and none has dates as text. Add a time "
-        "variable with such units",
+        "{}: there is no time axis: dimension {} of {} has no coordinate variable {}({}), and no other "
+        "variable along this dimension has times or dates. Add a time variable with units such as \"days "
+        "since 1970-01-01\"",
         file.path(), dimension.name, layout.variable->name, dimension.name, dimension.name);
   if (dimension.length == 0)
     user_error("{}: variable {} has no time steps. Choose a file with time steps", file.path(),
@@ -120,8 +120,8 @@ Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vec
   };
   if (time->name != dimension.name) {
     const std::string rival = likely_stamps(file, *layout.variable, dimension).rival;
-    remark(fmt::format("taken for the stamps of dimension {}{}", dimension.name,
-                       rival.empty() ? "" : fmt::format(" (guessed: {} could be, too)", rival)));
+    remark(fmt::format("used as the times of dimension {}{}", dimension.name,
+                       rival.empty() ? "" : fmt::format(" (guessed: {} is possible, too)", rival)));
   }
   if (time->type == NetcdfType::text) {
     const DatedNumbers dated = dates_in_texts(file.read_names(*time), calendar, origin);

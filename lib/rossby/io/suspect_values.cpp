@@ -44,7 +44,7 @@ void require_float_range(std::string_view of, std::string_view units, double var
   if (!(variation > 0) || variation >= least) return;
   const std::string unit = units.empty() ? "" : fmt::format(" {}", units);
   user_error(
-      "{} varies by {:.2g}{} only, which arithmetic in float32 cannot square. Multiply the values by "
+      "{} varies by only {:.2g}{}, and float32 cannot hold the square of this number. Multiply the values by "
       "1e{:.0f}, and adapt the attribute units (with xarray: ds[name] * 1e{:.0f})",
       of, variation, unit, -std::floor(std::log10(variation)), -std::floor(std::log10(variation)));
 }

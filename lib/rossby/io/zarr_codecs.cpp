@@ -26,7 +26,7 @@ constexpr std::size_t largest_texts = std::size_t{1} << 28;
 }
 
 std::string bytes_text(std::size_t found, std::size_t wanted) {
-  return fmt::format("it holds {} bytes instead of {}", found, wanted);
+  return fmt::format("the chunk holds {} bytes instead of {}", found, wanted);
 }
 
 void inflate_all(const std::vector<char>& stored, std::vector<char>& out, const std::string& origin) {

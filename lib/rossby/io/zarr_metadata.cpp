@@ -23,7 +23,7 @@ using Kind = ZarrType::Kind;
 constexpr Index largest_chunk = Index{1} << 31;  // bytes, the limit of common compressors
 constexpr std::size_t most_dimensions = 32;
 constexpr std::string_view write_anew =
-    "write the data with xarray, ds.to_zarr(\"new.zarr\"), and use the new store";
+    "Write the data with xarray, ds.to_zarr(\"new.zarr\"), and use the new store";
 
 std::string member(const Json& json, const char* name) {
   const auto found = json.find(name);
@@ -72,7 +72,11 @@ ZarrType parse_type(const Json& zarray, const std::string& origin) {
     user_error("{}: the array has no dtype. The store may be damaged: copy or download the store again",
                origin);
   if (!found->is_string())
-    user_error("{}: its elements have several fields, which are not read: {}", origin, write_anew);
+    user_error(
+        "{}: each element of this array has several fields, which Rossby does not read. Write each field as "
+        "a "
+        "variable of its own, for example with xarray: ds.to_zarr(\"new.zarr\")",
+        origin);
   const std::string text = found->get<std::string>();
   const auto refuse = [&](const std::string& why) {
     user_error("{}: dtype \"{}\" {}", origin, utf8_text(text), why);
@@ -82,7 +86,7 @@ ZarrType parse_type(const Json& zarray, const std::string& origin) {
     const bool texts = filters != zarray.end() && filters->is_array() && filters->size() == 1 &&
                        member((*filters)[0], "id") == "vlen-utf8";
     if (texts) return {Kind::texts, 0, 0};
-    refuse(fmt::format("is Python objects, which are not read: {}", write_anew));
+    refuse(fmt::format("is Python objects, which are not read. {}", write_anew));
   }
   if (text.size() < 3) refuse("is not known. The store may be damaged: copy or download the store again");
   int size = 0;
@@ -91,7 +95,7 @@ ZarrType parse_type(const Json& zarray, const std::string& origin) {
     refuse("is not known. The store may be damaged: copy or download the store again");
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const char order = text[0], letter = text[1];
-  if (order == '>' && size > 1) refuse(fmt::format("is big-endian, which is not read: {}", write_anew));
+  if (order == '>' && size > 1) refuse(fmt::format("is big-endian, which is not read. {}", write_anew));
   if (order != '<' && order != '|' && order != '>')
     refuse("is not known. The store may be damaged: copy or download the store again");
   const bool of_integers = size == 1 || size == 2 || size == 4 || size == 8;
@@ -107,7 +111,7 @@ ZarrType parse_type(const Json& zarray, const std::string& origin) {
   if (letter == 'f' && (size == 4 || size == 8)) return {Kind::real, size, 0};
   if (letter == 'U' && size <= 1 << 12) return {Kind::characters, 4 * size, 0};
   if (letter == 'S') return {Kind::bytes, size, 0};
-  refuse(fmt::format("is not read (integers, float32, float64, times and texts are): {}", write_anew));
+  refuse(fmt::format("is not read, only integers, float32, float64, times and texts. {}", write_anew));
   return {};
 }
 
@@ -122,7 +126,7 @@ ZarrArray::Codec parse_codec(const Json& zarray, const std::string& origin) {
   for (const auto& [name, codec] : known)
     if (name == id) return codec;
   user_error(
-      "{}: compressor \"{}\" is not read (zlib, gzip, zstd, lz4 and blosc are). Write the variable again "
+      "{}: compressor \"{}\" is not read, only zlib, gzip, zstd, lz4 and blosc. Write the variable again "
       "with xarray, ds.to_zarr(\"new.zarr\", encoding={{\"{}\": {{\"compressor\": numcodecs.Zstd()}}}})",
       origin, utf8_text(id), "VARIABLE");
 }
@@ -263,7 +267,7 @@ ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json att
         origin, array.shape.size(), array.chunks.size());
   array.type = parse_type(zarray, origin);
   if (const std::string order = member(zarray, "order"); order == "F" && array.shape.size() > 1)
-    user_error("{}: its chunks are in Fortran order (order \"F\"), which is not read: {}", origin,
+    user_error("{}: its chunks are in Fortran order (order \"F\"), which is not read. {}", origin,
                write_anew);
   else if (order != "C" && order != "F")
     user_error("{}: order \"{}\" is unknown. The store may be damaged: copy or download the store again",
@@ -274,7 +278,7 @@ ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json att
       user_error("{}: the filters are not a list. The store may be damaged: copy or download the store again",
                  origin);
     if (!filters.empty())
-      user_error("{}: filter \"{}\" is not read: remove the filters, {}", origin,
+      user_error("{}: filter \"{}\" is not read. Remove the filters from the encoding. {}", origin,
                  utf8_text(member(filters[0], "id")), write_anew);
   }
   if (const std::string separator = member(zarray, "dimension_separator"); separator == "/")
@@ -290,7 +294,7 @@ ZarrArray parse_zarr_array(const std::string& name, const Json& zarray, Json att
   for (const Index length : array.chunks) bytes *= static_cast<double>(length);
   if (bytes >= static_cast<double>(largest_chunk))
     user_error(
-        "{}: chunks of {:.3g} bytes, more than the 2 GiB that are read. Write smaller chunks with xarray, "
+        "{}: a chunk has {:.3g} bytes, more than the limit of 2 GiB. Write smaller chunks with xarray, "
         "ds.chunk(...).to_zarr(\"new.zarr\")",
         origin, bytes);
   if (attributes.is_object()) array.attributes = std::move(attributes);
@@ -308,10 +312,12 @@ ZarrMetadata read_zarr_metadata(const std::string& path) {
           "ds.to_zarr(\"new.zarr\", zarr_format=2)",
           path);
     if (holds(".zarray"))
-      user_error("{}: this is one array of a Zarr store. Name the store's folder, which has .zgroup", path);
+      user_error(
+          "{}: this is one array of a Zarr store. Name the folder of the store, which contains .zgroup",
+          path);
     user_error(
-        "{}: this is a folder and not a Zarr store (.zgroup or .zmetadata is missing). Name files in it by a "
-        "pattern, \"{}/*.nc\"",
+        "{}: this folder is not a Zarr store, because it has neither .zgroup nor .zmetadata. To read the "
+        "files of the folder, give a pattern such as \"{}/*.nc\"",
         path, path);
   }
   ZarrMetadata store;

@@ -133,8 +133,8 @@ void ZarrStore::show_anemoi() {
     if (array.name == "data") {
       if (rank != 4 || array.shape[1] != static_cast<Index>(names.size()))
         user_error(
-            "{}: data has {} dimensions and {} variables, but {} names. Use an Anemoi dataset with "
-            "data(time, variable, ensemble, cell)",
+            "{}: data has {} dimensions and {} variables, but attribute variables has {} names. Use an "
+            "Anemoi dataset with data(time, variable, ensemble, cell)",
             path_, rank, rank > 1 ? array.shape[1] : 0, names.size());
       for (std::size_t v = 0; v < names.size(); ++v) {
         if (!names[v].is_string())
@@ -158,8 +158,7 @@ void ZarrStore::show_anemoi() {
 std::string ZarrStore::remark(const NetcdfVariable& variable) const {
   const ZarrArray& array = array_of(variable);
   if (!array.fill || *array.fill != 0 || array.attributes.contains("_FillValue")) return "";
-  return fmt::format("{}: fill_value is 0: values of 0 are read as missing, as xarray reads them",
-                     variable.name);
+  return fmt::format("{}: fill_value is 0: values of 0 are read as missing, as in xarray", variable.name);
 }
 
 std::vector<Index> ZarrStore::chunks(const NetcdfVariable& variable) const {
@@ -219,8 +218,8 @@ void ZarrStore::check_written(const NetcdfVariable& variable) const {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0)
       user_error(
-          "{}: variable {} lacks a chunk that a list or coordinate needs: {} ({}). The store may be "
-          "damaged: copy or download the store again",
+          "{}: variable {} needs all chunks, but chunk {} cannot be read ({}). The store may be damaged: "
+          "copy or download the store again",
           path_, variable.name, path, std::strerror(errno));
     std::size_t d = place.size();
     while (d-- > 0) {
@@ -302,8 +301,8 @@ void ZarrStore::read_as(const NetcdfVariable& variable, std::span<const Index> s
     const Chunk chunk = load(how.array, place);
     if (!chunk && !array.fill)
       user_error(
-          "{}: variable {} lacks chunk {} and has no fill_value to stand for it. The store may be damaged: "
-          "copy or download the store again",
+          "{}: variable {} lacks chunk {}, and has no fill_value for missing chunks. The store may be "
+          "damaged: copy or download the store again",
           path_, variable.name, chunk_path(array, place));
     for (std::size_t d = 0; d < rank; ++d) {
       from[d] = std::max(first[d], place[d] * array.chunks[d]);

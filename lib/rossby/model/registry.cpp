@@ -68,28 +68,27 @@ const KeyTable& model_keys() {
   static const std::string words = names_in_words(), choices = names_to_choose();
   static std::deque<std::string> models_of;
   static const KeyTable table = [] {
-    KeyTable keys{
-        {.name = "model.name",
-         .type = KeyType::text,
-         .default_value = "\"stnn\"",
-         .unit = "",
-         .meaning = words,
-         .choices = choices},
-        {.name = "model.precision",
-         .type = KeyType::text,
-         .default_value = "\"float\"",
-         .unit = "",
-         .meaning = "floating-point type of parameters and arithmetic",
-         .choices = "float|double"},
-        {.name = "model.base_forecast",
-         .type = KeyType::text,
-         .default_value = "\"none\"",
-         .unit = "",
-         .meaning = "linear baseline to whose forecasts the model adds its outputs, which begin at 0: "
-                    "the model learns what the baseline misses",
-         .choices = "none|direct_ar|direct_ridge",
-         .added = true,
-         .models = "windows"}};
+    KeyTable keys{{.name = "model.name",
+                   .type = KeyType::text,
+                   .default_value = "\"stnn\"",
+                   .unit = "",
+                   .meaning = words,
+                   .choices = choices},
+                  {.name = "model.precision",
+                   .type = KeyType::text,
+                   .default_value = "\"float\"",
+                   .unit = "",
+                   .meaning = "floating-point type of parameters and arithmetic",
+                   .choices = "float|double"},
+                  {.name = "model.base_forecast",
+                   .type = KeyType::text,
+                   .default_value = "\"none\"",
+                   .unit = "",
+                   .meaning = "linear baseline. The model adds its outputs, which begin at 0, to the "
+                              "forecasts of the baseline, and learns what the baseline misses",
+                   .choices = "none|direct_ar|direct_ridge",
+                   .added = true,
+                   .models = "windows"}};
     const std::size_t general = keys.size();
     for (const ModelDescriptor& model : models())
       for (const KeySpec& key : model.keys) {

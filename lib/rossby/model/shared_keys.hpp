@@ -9,8 +9,8 @@ namespace rossby::shared {
 
 inline constexpr SharedKey layers =
     shared_key<Index>("model.layers", "1", "",
-                      "number of layers: stnn: of the dynamics, with ReLU between them; recurrent models: "
-                      "cells of encoder and decoder")
+                      "number of layers. stnn: layers of the dynamics, with ReLU between two layers; "
+                      "recurrent models: cells of the encoder and of the decoder")
         .range(1, 64);
 inline constexpr SharedKey units =
     shared_key<Index>("model.units", "64", "", "width of a recurrent cell's state").range(1, 65536);
@@ -29,9 +29,9 @@ inline constexpr SharedKey supports =
         "diffusion along the edges (random_walk), or along and against them (dual_random_walk)")
         .one_of("random_walk|dual_random_walk");
 inline constexpr SharedKey sampling_decay =
-    shared_key<double>(
-        "model.sampling_decay", "0", "steps",
-        "scheduled sampling: truth is fed to the decoder with probability τ / (τ + exp(step / τ)); 0: never")
+    shared_key<double>("model.sampling_decay", "0", "steps",
+                       "scheduled sampling with τ = this value: the decoder reads the truth with probability "
+                       "τ / (τ + exp(step / τ)); 0: never")
         .range(0, 1e12);
 
 /// Widths of learned vectors; −1: the model's own.

@@ -56,8 +56,8 @@ void check(const AsyncQuestion& question) {
     none = none || workers.count < 1 || workers.sub_batches < 0 || bad(workers.seconds);
   if (none)
     user_error(
-        "asynchronous training cannot be predicted, because a time of workers or updates is not positive. "
-        "Measure the machine again with rossby calibrate");
+        "asynchronous training cannot be predicted: a time of a sub-batch or of an update is not a positive "
+        "number. Measure the machine again with 'rossby calibrate --replace'");
 }
 
 void add(Shares& shares, Index value, double share = 1) {

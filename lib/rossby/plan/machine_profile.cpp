@@ -173,14 +173,16 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     if (!json.is_object() || json.contains("predicted") || !json.contains("format"))
       user_error("{}: not a machine file. Write one with 'rossby calibrate -o FILE'", origin);
     if (json.at("format") != format)
-      user_error("{}: format {}, this program reads {}. Measure again with 'rossby calibrate --replace'",
-                 origin, json.at("format").dump(), format);
+      user_error(
+          "{}: the file has format {}, but this program reads format {}. Measure again with 'rossby "
+          "calibrate --replace'",
+          origin, json.at("format").dump(), format);
     const auto profile = json.get<MachineProfile>();
     if (const DeviceKind& d = profile.device;
         !d.name.empty() && (d.count < 1 || !(d.memory_bytes >= 0) || !(d.wait_seconds >= 0)))
       user_error(
-          "{}: devices have a count of 1 or more, and memory and seconds of 0 or more. Measure again with "
-          "'rossby calibrate --replace'",
+          "{}: the devices have a count below 1, or negative memory or seconds. Measure again with 'rossby "
+          "calibrate --replace'",
           origin);
     const auto positive = [](const auto& sample) { return sample.seconds > 0; };
     const auto takes_time = [](const OpSample& sample) {
@@ -199,12 +201,12 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
           origin);
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), takes_time) ||
         !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
-      user_error("{}: a measurement took no time. Measure again with rossby calibrate --replace", origin);
+      user_error("{}: a measurement took no time. Measure again with 'rossby calibrate --replace'", origin);
     return profile;
   } catch (const Json::exception& error) {
     user_error(
-        "{}: not a machine's measurements as 'rossby calibrate' writes them: {}. Measure again with 'rossby "
-        "calibrate --replace'",
+        "{}: this is not a machine file of 'rossby calibrate': {}. Measure again with 'rossby calibrate "
+        "--replace'",
         origin, error.what());
   }
 }

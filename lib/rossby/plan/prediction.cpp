@@ -310,9 +310,9 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   const double between_rounds = computing / std::max(slowest.rounds, 1.0);
   prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * computing;
   if (place.ranks > 1 && place.on_device && !stragglers_of(profile, true) && stragglers_of(profile, false))
-    note(prediction.unmeasured, "how far ranks on devices are apart");
+    note(prediction.unmeasured, "differences in speed between ranks on devices");
   else if (place.ranks > 1 && !stragglers_of(profile, place.on_device))
-    note(prediction.left_out, "how far ranks are apart");
+    note(prediction.left_out, "differences in speed between ranks");
   if (const std::string beyond = beyond_measured(profile, place); !beyond.empty())
     note(prediction.unmeasured, beyond);
   prediction.doubt = slowest.doubt(!prediction.left_out.empty());

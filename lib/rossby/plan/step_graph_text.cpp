@@ -148,7 +148,7 @@ std::string text_of(const StepGraph& graph) {
   double kept = rest.activation_bytes;
   for (const TracedBlock& block : graph.blocks) kept += block.activation_bytes;
   if (kept > 1.01 * graph.activation_bytes)
-    text += "kept: by all calls of a block, one after the other; all: the most at once\n";
+    text += "kept: the sum over all calls of a block; all: the most that is kept at the same time\n";
   text += "\n";
   text += fmt::format("{:<26}{:>8}{:>10}{:>11}{:>10}{:>11}\n", "op", "calls", "flops", "bytes", "messages",
                       "sent");
@@ -164,7 +164,7 @@ std::string text_of(const StepGraph& graph) {
                         bytes(over.bytes));
   if (graph.step_seconds > 0) text += times_of(graph);
   if (graph.device_bytes > 0)
-    text += fmt::format("\na device would hold {} at most\n", bytes(graph.device_bytes));
+    text += fmt::format("\na device would hold at most {}\n", bytes(graph.device_bytes));
   return text;
 }
 

@@ -34,8 +34,8 @@ std::vector<Point> points_on_sphere(std::span<const double> latitude, std::span<
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (!std::isfinite(latitude[i]) || !std::isfinite(longitude[i]) || std::abs(latitude[i]) > 90)
       user_error(
-          "nearest neighbours: node {} has latitude {}, longitude {}. Give finite numbers in degrees, "
-          "latitudes within ±90",
+          "nearest neighbours: node {} has latitude {}, longitude {}. Give finite numbers in degrees, with "
+          "latitudes from -90 to 90",
           i, latitude[i], longitude[i]);
     const double phi = latitude[i] * (std::numbers::pi / 180);
     const double lambda = std::remainder(longitude[i], 360.0) * (std::numbers::pi / 180);

@@ -237,7 +237,7 @@ void check_finite(const std::vector<GlobalEdges>& kept, std::span<const int> hop
   for (const auto& from : mailbox.swap(Letters(static_cast<std::size_t>(mailbox.parts()), letter)))
     if (const int hop = LetterReader(from).read<int>(); hop > 0)
       user_error(
-          "relation.hops: an entry of power {} is not finite. Set relation.normalise = true, or take lower "
+          "relation.hops: an entry of power {} is not finite. Set relation.normalise = true, or use lower "
           "powers",
           hop);
 }
@@ -253,7 +253,8 @@ GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const Ro
   for (std::size_t h = 0; h < hops.size(); ++h)
     if (hops[h] < 1 || (h > 0 && hops[h] <= hops[h - 1]))
       user_error(
-          "relation.hops has {} at place {}. Set ascending powers of at least 1, for example [1, 2, 4]",
+          "relation.hops[{1}] = {0} is not valid: hops must be at least 1, and each must be larger than the "
+          "one before. Set for example relation.hops = [1, 2, 4]",
           hops[h], h);
 
   std::vector<GlobalEdges> kept;

@@ -45,8 +45,8 @@ GaussianGraph gaussian_graph(std::vector<Edge> distances, const GaussianKernel& 
   for (const Edge& e : distances)
     if (!(e.weight >= 0) || !std::isfinite(e.weight))
       user_error(
-          "the distance {} -> {} is {}, but distances have to be finite and not negative. Correct this "
-          "distance",
+          "the distance from node {} to node {} is {}, but distances have to be finite and not negative. "
+          "Correct this distance",
           e.source, e.destination, e.weight);
   sort_pairs(distances);
   GaussianGraph graph;
@@ -80,8 +80,9 @@ std::vector<Edge> nearest_distances(std::span<const double> latitude, std::span<
     lon.push_back(longitude[static_cast<std::size_t>(node)]);
     if (!std::isfinite(lat.back()) || !std::isfinite(lon.back()) || std::abs(lat.back()) > 90)
       user_error(
-          "node {} has latitude {}, longitude {}. Give finite numbers in degrees, latitudes within ±90", node,
-          lat.back(), lon.back());
+          "node {} has latitude {}, longitude {}. Give finite numbers in degrees, with latitudes from -90 to "
+          "90",
+          node, lat.back(), lon.back());
   }
   const auto count = static_cast<Index>(nodes.size());
   const GlobalEdges near = nearest_neighbours(lat, lon, k, RowPartition::blocks(count, 1), 0);

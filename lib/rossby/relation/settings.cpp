@@ -75,8 +75,8 @@ std::span<const Key<RelationSettings>> relation_keys() {
           .may_change()
           .read_by("stnn"),
       key<&RelationSettings::transfer>("relation.transfer", "\"pinned-async\"", "",
-                                       "streamed to a GPU: copy from pageable or pinned memory; with async "
-                                       "the copies run beside the kernels")
+                                       "streamed to a GPU: copy from pageable or pinned memory; with async, "
+                                       "kernels compute during the copies")
           .one_of("pageable|pinned|pageable-async|pinned-async")
           .may_change()
           .read_by("stnn"),

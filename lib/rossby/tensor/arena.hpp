@@ -152,8 +152,8 @@ class Arena {
 
   static constexpr const char* what = "the values that a step keeps for the backward pass";
   static constexpr std::string_view remedy =
-      "fewer steps a slab (train.slab_steps) or windows a batch (window.batch), window.micro_batches, "
-      "train.recompute = \"cell\" or \"step\"";
+      "fewer steps per slab (train.slab_steps), fewer windows per batch (window.batch), more "
+      "window.micro_batches, train.recompute = \"cell\" or \"step\"";
 
   Device* device_;
   Arena* counted_in_ = nullptr;

@@ -92,8 +92,9 @@ void* allocate(std::size_t bytes) {
   void* pointer = rounded < bytes ? nullptr : large ? map_pages(rounded) : std::aligned_alloc(line, rounded);
   if (!pointer)
     user_error(
-        "out of memory: a buffer of {:.3f} GiB does not fit. Use more ranks on more hosts, fewer steps a "
-        "slab or windows a batch, relation.memory = \"streamed\" for a dense relation, or a smaller model",
+        "out of memory: a buffer of {:.3f} GiB does not fit. Use more ranks on more hosts, fewer steps per "
+        "slab (train.slab_steps), fewer windows per batch (window.batch), relation.memory = \"streamed\" for "
+        "a dense relation, or a smaller model",
         static_cast<double>(bytes) / (1 << 30));
   if (!large || !pages_are_mapped) std::memset(pointer, 0, rounded);
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -143,8 +144,10 @@ std::size_t resident_bytes(std::size_t bytes, std::size_t touched) {
 }
 
 void out_of_pinned_memory(std::size_t bytes) {
-  user_error("out of pinned memory: {:.3f} GiB. Set relation.transfer = \"pageable\", or use more ranks",
-             static_cast<double>(bytes) / (1 << 30));
+  user_error(
+      "cannot allocate {:.3f} GiB of pinned host memory. Set relation.transfer = \"pageable\", or use more "
+      "ranks",
+      static_cast<double>(bytes) / (1 << 30));
 }
 
 Index allocation_count() {

@@ -30,7 +30,7 @@ class DeviceTransport final : public ChunkTransport {
   void add_array(ChunkArray array) override { arrays_.push_back(array.memory.data()); }
   std::byte* add_slot(std::size_t bytes) override {
     const Device::For purpose(device_, "chunks of a streamed relation",
-                              "smaller ones (relation.chunk_mib) or fewer (relation.stream_gib)");
+                              "smaller chunks (relation.chunk_mib), fewer chunks (relation.stream_gib)");
     Buffer<std::byte> memory(static_cast<Index>(bytes), *device_);
     slots_.push_back(
         {std::move(memory), driver_->make_event(), driver_->make_event(), driver_->make_event()});

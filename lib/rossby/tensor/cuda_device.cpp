@@ -31,8 +31,8 @@ CudaDevices cuda_devices(const CudaApi* api) {
       return {0, fmt::format("GPU {} cannot be identified: CUDA error {}: {}. Check the GPU with nvidia-smi",
                              device, error, api->error_text(error))};
     if (is.major < least_major)
-      return {0, fmt::format("GPU {} is {} (sm_{}{}), kernels are for sm_{}0 and newer. Choose others with "
-                             "CUDA_VISIBLE_DEVICES",
+      return {0, fmt::format("GPU {} is {} (sm_{}{}), but the kernels need sm_{}0 or newer. Choose other "
+                             "GPUs with CUDA_VISIBLE_DEVICES",
                              device, is.name, is.major, is.minor, least_major)};
   }
   return {count, {}};
@@ -50,7 +50,8 @@ CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
     : api_(api), device_(device), graphs_(graphs) {
   const CudaDevices found = cuda_devices(api);
   if (found.count == 0)
-    user_error("no GPU was found: {}. Use a host with a GPU, or set parallel.device = \"cpu\"", found.reason);
+    user_error("no GPU can be used: {}. Use a host with a GPU, or set parallel.device = \"cpu\"",
+               found.reason);
   if (device < 0 || device >= found.count)
     user_error("GPU {} does not exist: this process sees {} GPUs. Check CUDA_VISIBLE_DEVICES", device,
                found.count);
@@ -167,7 +168,7 @@ void CudaDriver::launch_captured() {
 /// Returns null for an empty graph.
 void* CudaDriver::executable_of(void* graph) {
   std::size_t nodes = 0;
-  check(api_->graph_size(graph, &nodes), "looking at a graph");
+  check(api_->graph_size(graph, &nodes), "counting the nodes of a graph");
   if (nodes == 0) return nullptr;
   for (auto at = executables_.rbegin(); at != executables_.rend(); ++at) {
     if (at->nodes != nodes) continue;
@@ -249,7 +250,7 @@ void* CudaDriver::make_event(bool timed) {
 }
 double CudaDriver::seconds_between(void* earlier, void* later) {
   float milliseconds = 0;
-  check(api_->event_elapsed(&milliseconds, earlier, later), "asking what it took");
+  check(api_->event_elapsed(&milliseconds, earlier, later), "measuring time");
   return 1e-3 * static_cast<double>(milliseconds);
 }
 void CudaDriver::record(void* event, Queue queue) {

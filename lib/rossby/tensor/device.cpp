@@ -61,15 +61,15 @@ void* Device::allocate(std::size_t bytes) {
   void* pointer = within ? driver_->allocate(bytes) : nullptr;
   if (!pointer) {
     std::string remedy(purpose_ ? purpose_->remedy_ : std::string_view());
-    if (!remedy.empty()) remedy += ", ";
+    if (!remedy.empty()) remedy += ", or ";
     // An estimate from what is allocated so far: more may follow.
     const double of_limit =
         static_cast<double>(used_ + size) / static_cast<double>(std::max<std::size_t>(limit(), 1));
     remedy += of_limit < 1000
                   ? fmt::format("{} times as many ranks or more", std::max(2.0, std::ceil(of_limit)))
                   : "a larger device, or a larger parallel.device_memory";
-    user_error("out of device memory: {}, {}, does not fit: {} of {} are in use ({}). Use {}",
-               purpose_ ? purpose_->what_ : "an array", amount(bytes), amount(used_), amount(limit()),
+    user_error("out of device memory: cannot allocate {} for {}, because {} of {} are in use ({}). Use {}",
+               amount(bytes), purpose_ ? purpose_->what_ : "an array", amount(used_), amount(limit()),
                driver_->name(), remedy);
   }
   sizes_[pointer] = size;
@@ -123,7 +123,10 @@ double* Device::later(double* host) {
     sums_ = static_cast<double*>(allocate(most_sums * sizeof(double)));
     sums_host_ = static_cast<double*>(driver_->allocate_pinned(most_sums * sizeof(double)));
     if (!sums_host_)
-      user_error("out of pinned memory: {} bytes for sums. Use more ranks", most_sums * sizeof(double));
+      user_error(
+          "cannot allocate {} bytes of pinned host memory for sums of a training step: this host has no more "
+          "memory that can be pinned. Use fewer ranks per host",
+          most_sums * sizeof(double));
   }
   if (owed_.empty()) driver_->zero(sums_, most_sums * sizeof(double));
   owed_.push_back(host);
@@ -152,8 +155,10 @@ void Device::add_tray(std::size_t bytes) {
   tray.bytes = bytes;
   trays_.push_back(tray);
   if (!tray.host)
-    user_error("out of pinned memory: {:.3f} GiB for lists that are copied to the device. Use more ranks",
-               gib(bytes));
+    user_error(
+        "cannot allocate {:.3f} GiB of pinned host memory for lists that are copied to the device. Use more "
+        "ranks",
+        gib(bytes));
 }
 
 void Device::drop_trays() noexcept {
@@ -218,7 +223,7 @@ Device::Copy::Copy(Device& device, const void* host, std::size_t bytes) {
   require(kept.holders == 0 || kept.bytes == bytes, "an array is kept whole");
   if (kept.holders == 0) {
     try {
-      const For purpose(&device, "a copy of what does not change (series, relations, lists of nodes)");
+      const For purpose(&device, "a copy of constant data (series, relations, lists of nodes)");
       kept = {bytes, device.allocate(bytes), 0};
     } catch (...) {
       device.kept_.erase(host);

@@ -18,6 +18,11 @@ struct Contender {
   double seeds = 0;              // standard deviation of log errors between trainings with other seeds
 };
 
+/// Shrinks errors that are predicted from short curves towards what is expected. The log error of contender k
+/// is level + expected[k] + a deviation. The level and the spread of the deviations are estimated from all
+/// contenders (empirical Bayes; Efron and Morris, JASA 1973). Known errors stay as they are.
+void shrink(std::span<Contender> contenders, std::span<const double> expected);
+
 /// Predicted result of choosing a contender.
 struct Chances {
   double predicted = 0;         // median of its final error

@@ -231,12 +231,13 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
   // The horizons are the same for all forecasters, because all are scored on the same targets.
   const Index scored = scores.names.empty() ? scores.horizons : scores.scored_horizons(0);
   const bool shortened = static_cast<Index>(report.size()) < scores.horizons;
-  if (shortened) text += fmt::format("{} of {} horizons (evaluate.report); ", report.size(), scores.horizons);
+  if (shortened)
+    text += fmt::format("{} of {} horizons are shown (evaluate.report); ", report.size(), scores.horizons);
   if (scored < scores.horizons)
     text +=
         fmt::format("mean: of the {} of {} horizons that have observed targets\n", scored, scores.horizons);
   else if (shortened)
-    text += "mean: of all\n";
+    text += "mean: of all horizons\n";
   if (scores.mape_percent.empty()) return text;
   if (const Index ratios = scores.names.empty() ? scored : scores.ratio_horizons(0); ratios < scored)
     text += fmt::format("mean MAPE: of the {} of {} horizons that have targets other than 0\n", ratios,

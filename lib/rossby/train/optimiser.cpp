@@ -232,7 +232,7 @@ void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> boo
   for (std::size_t i = 0; i < states_.size(); ++i) {
     State& state = states_[i];
     if (books[i].name != state.parameter->name || books[i].by_rows != kept_by_rows(state))
-      user_error("its trained parameter {} is '{}'{}, but in this training '{}'{}", i, books[i].name,
+      user_error("its trained parameter {} is '{}'{}, but in this training it is '{}'{}", i, books[i].name,
                  books[i].by_rows ? " by rows" : "", state.parameter->name,
                  kept_by_rows(state) ? " by rows" : "");
     state.parameter->live = books[i].live;

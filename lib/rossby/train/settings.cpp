@@ -5,7 +5,7 @@ namespace rossby {
 std::span<const Key<OptimiserSettings>> optimiser_keys() {
   static constexpr Key<OptimiserSettings> table[] = {
       key<&OptimiserSettings::name>("optimiser.name", "\"adam\"", "",
-                                    "adam: weight decay is added to the gradient, as in the reference; "
+                                    "adam: weight decay is added to the gradient, as in the reference code; "
                                     "adamw: weight decay is decoupled; sgd: with Nesterov momentum")
           .one_of("adam|adamw|sgd"),
       key<&OptimiserSettings::lr>("optimiser.lr", "0.003", "", "learning rate")
@@ -44,7 +44,7 @@ std::span<const Key<OptimiserSettings>> optimiser_keys() {
       key<&OptimiserSettings::momentum>("optimiser.momentum", "0.9", "", "momentum (sgd)").range(0, 0.999999),
       key<&OptimiserSettings::decay>(
           "optimiser.decay", "1e-6", "",
-          "weight decay of decoder and dynamics; in window models of all parameters")
+          "weight decay of decoder and dynamics; window models: weight decay of all parameters")
           .at_least(0),
       key<&OptimiserSettings::decay_z>("optimiser.decay_z", "1e-7", "", "weight decay of Z")
           .at_least(0)
@@ -115,7 +115,7 @@ std::span<const Key<CheckpointSettings>> checkpoint_keys() {
   static constexpr Key<CheckpointSettings> table[] = {
       key<&CheckpointSettings::every_minutes>("checkpoint.every_minutes", "10", "min",
                                               "time between checkpoints; if it is not set, at least 50 times "
-                                              "the time that one takes; 0: not by time")
+                                              "the time to write one; 0: not by time")
           .range(0, 1000000)
           .may_change(),
       key<&CheckpointSettings::every_steps>("checkpoint.every_steps", "0", "steps",
@@ -123,8 +123,8 @@ std::span<const Key<CheckpointSettings>> checkpoint_keys() {
           .range(0, 1000000000000000.0)
           .may_change(),
       key<&CheckpointSettings::keep>("checkpoint.keep", "3", "",
-                                     "number of checkpoints that are kept; 0: write none, also not on "
-                                     "signals and at the end of a Slurm job")
+                                     "number of checkpoints that are kept; 0: write no checkpoints, not even "
+                                     "on signals or at the end of a Slurm job")
           .range(0, 1000000)
           .may_change(),
   };
@@ -138,8 +138,8 @@ std::span<const Key<ValidationSettings>> validation_keys() {
           .may_change(),
       key<&ValidationSettings::kind>(
           "validation.kind", "\"origins\"", "",
-          "origins: forecast from every step of the validation part, after filtering the latents up to it; "
-          "rollout: one forecast over the whole part")
+          "origins: forecast from every step of the validation part, after filtering the latents up to this "
+          "step; rollout: one forecast over the whole part")
           .one_of("origins|rollout")
           .read_by("stnn"),
       key<&ValidationSettings::metric>(
@@ -155,9 +155,9 @@ std::span<const Key<ValidationSettings>> validation_keys() {
 
 std::span<const Key<EvaluateSettings>> evaluate_keys() {
   static constexpr Key<EvaluateSettings> table[] = {
-      key<&EvaluateSettings::horizons>(
-          "evaluate.horizons", "5", "steps",
-          "number of forecast steps that evaluate scores; also those of an stnn's validation of kind origins")
+      key<&EvaluateSettings::horizons>("evaluate.horizons", "5", "steps",
+                                       "number of forecast steps that evaluate scores, and that the "
+                                       "validation of an stnn scores with validation.kind = origins")
           .range(1, 100000)
           .may_change(),
       key<&EvaluateSettings::report>(
@@ -181,9 +181,9 @@ std::span<const Key<EvaluateSettings>> evaluate_keys() {
           "inside the data if evaluate.first_origin is set")
           .range(-1, 1000000000.0)
           .may_change(),
-      key<&EvaluateSettings::filter_lambda>(
-          "evaluate.filter_lambda", "0", "",
-          "weight λ of the prediction p when latents are filtered: min |Dz − x|² + λ|z − p|²")
+      key<&EvaluateSettings::filter_lambda>("evaluate.filter_lambda", "0", "",
+                                            "weight λ of the predicted latents p when latents z are filtered "
+                                            "with data x and decoder D: min |Dz − x|² + λ|z − p|²")
           .range(0, 1000000000000.0)
           .may_change()
           .read_by("stnn"),
@@ -211,16 +211,16 @@ std::span<const Key<EvaluateSettings>> evaluate_keys() {
 
 std::span<const Key<ParallelSettings>> parallel_keys() {
   static constexpr Key<ParallelSettings> table[] = {
-      key<&ParallelSettings::partition>(
-          "parallel.partition", "\"auto\"", "",
-          "row blocks. blocks: contiguous, with equal numbers of rows; weighted: contiguous, with equal "
-          "cost; tiles: of a grid; graph: by PT-Scotch; auto: the one that fits")
+      key<&ParallelSettings::partition>("parallel.partition", "\"auto\"", "",
+                                        "row blocks. blocks: contiguous, with equal numbers of rows; "
+                                        "weighted: contiguous, with equal cost; tiles: of a grid; graph: by "
+                                        "PT-Scotch; auto: blocks, tiles or graph, as the relations require")
           .one_of("auto|blocks|weighted|tiles|graph")
           .may_change(),
       key<&ParallelSettings::entry_cost>(
           "parallel.entry_cost", "0", "row",
-          "weighted: cost of an entry of a sparse relation, relative to that of a row; 0: by their "
-          "multiplications. 'rossby plan' reports the ratio of a machine")
+          "weighted: cost of an entry of a sparse relation, relative to the cost of a row; 0: the ratio of "
+          "the numbers of multiplications. 'rossby plan' reports the ratio that a machine needs")
           .range(0, 1000000)
           .may_change(),
       key<&ParallelSettings::row_order>("parallel.row_order", "\"auto\"", "",
@@ -241,9 +241,9 @@ std::span<const Key<ParallelSettings>> parallel_keys() {
           .may_change(),
       key<&ParallelSettings::stage_layers>(
           "parallel.stage_layers", "[]", "",
-          "number of layers of each stage. If the numbers sum up to model.layers, a stage has as many of the "
-          "encoder and of the decoder; if they sum up to twice that, encoder layers come first. empty: equal "
-          "parts")
+          "number of layers of each stage. If the sum is model.layers, a stage has this number of encoder "
+          "layers and as many decoder layers; if the sum is twice model.layers, encoder layers come first. "
+          "empty: equal parts")
           .range(1, 1000)
           .may_change(),
       key<&ParallelSettings::threads>(
@@ -259,7 +259,7 @@ std::span<const Key<ParallelSettings>> parallel_keys() {
       key<&ParallelSettings::device_memory>(
           "parallel.device_memory", "\"\"", "",
           "largest device memory that a rank uses, for example 4GiB; empty: an equal share of the device. On "
-          "CPUs it only limits chunks of streamed relations")
+          "CPUs, this key only limits chunks of streamed relations")
           .may_change(),
       key<&ParallelSettings::transport>(
           "parallel.transport", "\"auto\"", "",
@@ -269,15 +269,14 @@ std::span<const Key<ParallelSettings>> parallel_keys() {
       key<&ParallelSettings::products>(
           "parallel.products", "\"model\"", "",
           "precision of the operands of matrix products of floats. model: as model.precision; bf16: rounded "
-          "to "
-          "7 bits of fraction, faster on processors with instructions for it (of CPUs AVX-512 BF16); tf32: "
-          "to "
-          "10 bits, on GPUs alone; auto: bf16 on CPUs if all ranks have these instructions, else model")
+          "to 7 bits of fraction, which is faster on processors with bf16 instructions (CPUs: AVX-512 BF16); "
+          "tf32: rounded to 10 bits, only on GPUs; auto: bf16 on CPUs if all ranks have these instructions, "
+          "else model")
           .one_of("model|auto|tf32|bf16")
           .may_change(),
       key<&ParallelSettings::cuda_graphs>(
           "parallel.cuda_graphs", "false", "",
-          "launch a training step as one CUDA graph if the host need not wait within it")
+          "launch a training step as one CUDA graph if the host need not wait within the step")
           .may_change(),
       key<&ParallelSettings::isa>("parallel.isa", "\"auto\"", "",
                                   "vector instructions of the kernels, equal on all ranks; auto: the widest "
@@ -300,8 +299,8 @@ std::span<const Key<ParallelSettings>> parallel_keys() {
           .read_by("windows"),
       key<&ParallelSettings::watchdog_seconds>(
           "parallel.watchdog_seconds", "300", "s",
-          "a rank that waits longer for others ends the job with exit code 76. Around file operations the "
-          "limit is ten times as long. Set it above the time of the longest step; 0: no limit")
+          "a rank that waits longer for others ends the job with exit code 76. Around file operations, the "
+          "limit is ten times as long. Set this key above the time of the longest step; 0: no limit")
           .range(0, 1000000000.0)
           .may_change(),
   };

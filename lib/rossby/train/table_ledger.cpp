@@ -124,7 +124,7 @@ void TableLedger<T>::reserve(std::span<const Index> rows, std::span<Index> slots
   Buffer<T> before = std::exchange(gradients_, Buffer<T>());
   if (!kept) before = {};
   const Device::For purpose(parameter_->device, "gradients of rows of " + parameter_->name,
-                            "fewer steps a slab (train.slab_steps)");
+                            "fewer steps per slab (train.slab_steps)");
   gradients_ = Buffer<T>(capacity_ * width_, parameter_->device);
   if (kept) std::copy_n(before.data(), had * width_, gradients_.data());
 }

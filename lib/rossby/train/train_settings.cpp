@@ -5,11 +5,13 @@ namespace rossby {
 std::span<const Key<TrainSettings>> train_keys() {
   static constexpr Key<TrainSettings> table[] = {
       key<&TrainSettings::sampling>("train.sampling", "\"slabs\"", "",
-                                    "a batch is: pairs: random (time, node) pairs, as in the reference; "
-                                    "slabs: all nodes at some time steps")
+                                    "contents of a batch. pairs: random (time, node) pairs, as in the "
+                                    "reference code; slabs: all nodes at some time steps")
           .one_of("pairs|slabs")
           .read_by("stnn"),
-      key<&TrainSettings::pairs>("train.pairs", "1000", "", "pairs a batch").at_least(1).read_by("stnn"),
+      key<&TrainSettings::pairs>("train.pairs", "1000", "", "number of pairs in a batch")
+          .at_least(1)
+          .read_by("stnn"),
       key<&TrainSettings::slab_steps>("train.slab_steps", "8", "steps", "time steps in a slab; 0: all steps")
           .at_least(0)
           .read_by("stnn"),
@@ -42,9 +44,10 @@ std::span<const Key<TrainSettings>> train_keys() {
           "train.keep", "\"auto\"", "",
           "state that is kept: best (by schedule.metric) or last; auto: best if there is a validation part")
           .one_of("auto|best|last"),
-      key<&TrainSettings::absent>("train.absent", "\"zero\"", "",
-                                  "parameters on which the current loss does not depend: zero: update them "
-                                  "with a zero gradient, as in the reference; skip: leave them unchanged")
+      key<&TrainSettings::absent>(
+          "train.absent", "\"zero\"", "",
+          "parameters on which the current loss does not depend: zero: update them with a zero gradient, as "
+          "in the reference code; skip: leave them unchanged")
           .one_of("zero|skip"),
       key<&TrainSettings::loss>(
           "train.loss", "\"mae\"", "",
@@ -54,8 +57,8 @@ std::span<const Key<TrainSettings>> train_keys() {
           .added(),
       key<&TrainSettings::loss_units>(
           "train.loss_units", "\"data\"", "",
-          "what the loss is of. data: errors in units of the data, or of its transform. scaled: errors "
-          "divided by the spread of data.spread, so that all nodes and variables count alike")
+          "errors in the loss. data: in units of the data, or of its transform; scaled: divided by the "
+          "spread of data.spread, so that all nodes and variables count alike")
           .one_of("data|scaled")
           .read_by("windows")
           .added(),
@@ -71,8 +74,8 @@ std::span<const Key<TrainSettings>> train_keys() {
           .added(),
       key<&TrainSettings::quantiles>(
           "train.quantiles", "[]", "percent",
-          "pinball: quantiles that are forecast at once, ascending, 50 among them, which is the forecast; "
-          "empty: train.quantile alone")
+          "pinball: quantiles that are forecast at once, in ascending order. The list must contain 50, which "
+          "is the forecast. empty: only train.quantile")
           .range(1, 99)
           .read_by("windows")
           .added(),

@@ -33,7 +33,7 @@ std::string_view to_string(StopReason reason) {
     case StopReason::epochs:
       return "all epochs done";
     case StopReason::early_stop:
-      return "early stop: no better for train.early_stop epochs";
+      return "early stop: no improvement for train.early_stop epochs";
     case StopReason::plateau:
       return "learning rate fell to schedule.min_lr";
     case StopReason::time:

@@ -26,9 +26,9 @@ std::string line_about(const Domain& domain, Index feature, double level, double
   const SeriesVariable* variable = &variable_of(domain, feature);
   const std::string unit = variable->units.empty() ? "" : " " + variable->units;
   return fmt::format(
-      "remark    {}: values of {:.3g}{} with a spread of {:.2g}{}: float32 keeps {:.2g} there, so each "
-      "node's "
-      "first value is subtracted in double, and added to forecasts; relative errors (MAPE) are not given\n",
+      "remark    {}: values of {:.3g}{} have a spread of {:.2g}{}, and float32 keeps such values only to "
+      "{:.2g}. So the first value of each node is subtracted in double, and added to forecasts. Relative "
+      "errors (MAPE) are not given\n",
       variable->name, level, unit, spread, unit, spacing);
 }
 

@@ -122,8 +122,10 @@ std::string column_remarks(const Domain& domain) {
   const std::vector<double>& lon = domain.info.lon;
   for (std::size_t j = 0; j < domain.grid.apart.size(); ++j)
     if (domain.grid.apart[j] != 0)
-      text += fmt::format("grid      columns at {:g} and {:g} degrees do not touch: {:g} lie between them\n",
-                          lon[j], lon[j + 1], std::abs(lon[j + 1] - lon[j]));
+      text += fmt::format(
+          "grid      columns at {:g} and {:g} degrees are not neighbours: {:g} degrees lie between the "
+          "columns\n",
+          lon[j], lon[j + 1], std::abs(lon[j + 1] - lon[j]));
   if (lon.size() > 3 && std::abs(std::abs(lon.back() - lon.front()) - 360) < 1e-3 * std::abs(lon[1] - lon[0]))
     text += fmt::format(
         "warning   the last column, at {:g} degrees, repeats the first, at {:g}. Remove the last column to "
@@ -223,7 +225,9 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   }
   if (graph == "grid" || graph == "grid8") {
     if (!domain.info.gridded)
-      user_error("relation.graph = \"{}\" needs a gridded file. Use \"edges\" or \"nearest\"", graph);
+      user_error(
+          "relation.graph = \"{}\" needs a gridded file. Set relation.graph = \"edges\" or \"nearest\"",
+          graph);
     return grid_neighbours(domain.grid, graph == "grid" ? GridRelations::one : GridRelations::directional,
                            partition, part);
   }
@@ -260,8 +264,8 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
     if (sum >= -1e-12 * magnitude) continue;  // zero up to rounding is left unchanged (normalise_rows)
     const GlobalRow row = domain.rows[list / static_cast<std::size_t>(edges.relations)];
     user_error(
-        "the weights of the edges to node {} have a sum of {:.6g}, and dividing by it would change their "
-        "signs. Set relation.normalise = false, or make the weights positive",
+        "the weights of the edges to node {} have a sum of {:.6g}, and dividing by this sum would change the "
+        "signs of the weights. Set relation.normalise = false, or make the weights positive",
         domain.file_node[static_cast<std::size_t>(row.value)], sum);
   }
 }
@@ -304,7 +308,7 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   std::vector<int> hops;
   for (const Index hop : config.relation.hops) hops.push_back(static_cast<int>(hop));
   if (hops.empty() || !std::is_sorted(hops.begin(), hops.end()))
-    user_error("relation.hops is not a list of ascending powers. Set it like [1, 2, 4]");
+    user_error("relation.hops is not a list of ascending powers. Set for example relation.hops = [1, 2, 4]");
   if (hops != std::vector<int>{1}) edges = powers(edges, hops, partition, mailbox);
   return edges;
 }
@@ -313,7 +317,7 @@ std::string data_remarks(const Config& config, const Domain& domain) {
   std::string text = remark_lines(domain.info) + domain.graph_remark + domain.center_remark;
   if (domain.info.gridded && config.relation.graph != "nearest") text += column_remarks(domain);
   for (const std::string& count : years_as_counts(config.split, domain.info.steps, dates_of(domain.info)))
-    text += fmt::format("warning   {} is a number of steps. Write a year with a month, as {}-01\n", count,
+    text += fmt::format("warning   {} is a number of steps. If a year is meant, add a month: {}-01\n", count,
                         count.substr(count.size() - 4));
   return text;
 }
@@ -330,7 +334,7 @@ std::string partition_kind(const Config& config, const Domain& domain, int parts
   if (dense && kind != "blocks")
     user_error(
         "parallel.partition = \"{}\" does not work with a dense relation, which gathers all rows anyway. Set "
-        "\"blocks\"",
+        "parallel.partition = \"blocks\"",
         kind);
   return kind;
 }
@@ -340,7 +344,9 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
   const std::string graph = graph_kind(config, domain.info), kind = partition_kind(config, domain, parts);
   if (kind == "blocks") return RowPartition::blocks(domain.nodes(), parts);
   if (kind == "tiles" && !domain.info.gridded)
-    user_error("parallel.partition = \"tiles\" needs a gridded file. Use \"graph\" or \"blocks\"");
+    user_error(
+        "parallel.partition = \"tiles\" needs a gridded file. Set parallel.partition = \"graph\" or "
+        "\"blocks\"");
   if ((kind == "graph" || kind == "weighted") && graph == "none")
     user_error("parallel.partition = \"{}\" needs relations. Set relation.graph, for example to \"auto\"",
                kind);

@@ -180,7 +180,7 @@ void keep_libraries_mapped() {
 }  // namespace
 
 Environment::~Environment() {
-  if (std::uncaught_exceptions() > exceptions_) abort_all("an error leaves this rank alone");
+  if (std::uncaught_exceptions() > exceptions_) abort_all("an error has occurred on this rank alone");
   const Wait wait(world(), "the end of all ranks (MPI_Finalize)");
   (void)PetscPopErrorHandler();
   (void)PetscFinalize();

@@ -174,8 +174,8 @@ std::vector<float> FieldFile::Impl::read(Index field, Index inner, Index outer) 
         progress_.offsets[static_cast<std::size_t>(field)] +
         static_cast<std::uint64_t>((outer * layout_.inner() + inner) * whole + first_node_ * m) * width));
     if (!bytes.empty() && !file.read(bytes.data(), std::ssize(bytes)))
-      user_error("{}: cannot read the part that an earlier process has written. Remove {}", path_,
-                 temporary_);
+      user_error("{}: cannot read the part that an earlier process has written. Remove {}, then start again",
+                 path_, temporary_);
   });
   const Index first = centered_[static_cast<std::size_t>(field)];
   std::vector<float> block, local(static_cast<std::size_t>(rows_.owned() * m));

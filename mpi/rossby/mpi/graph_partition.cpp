@@ -194,7 +194,7 @@ RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_
     check_weights(weights, blocks.rows());
     if (blocks.rows() > std::numeric_limits<PetscInt>::max())
       user_error(
-          "partition: {} nodes are more than PETSc's 32-bit indices hold. Set parallel.partition = "
+          "partition: {} nodes are more than PETSc with 32-bit indices can handle. Set parallel.partition = "
           "\"blocks\" or \"tiles\"",
           blocks.rows());
   });

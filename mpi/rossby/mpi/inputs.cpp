@@ -62,8 +62,8 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
   };
   if (axis.dated() != times.dated() || days(axis) != days(times))
     user_error(
-        "{}: its calendar is \"{}\", but that of the data is \"{}\". Convert the times of the file for "
-        "--inputs",
+        "{}: its calendar is \"{}\", but that of the data is \"{}\". Convert the times of this file "
+        "(--inputs)",
         path, axis.calendar(), times.calendar());
   std::vector<Index> places;
   Index k = 0;
@@ -81,8 +81,8 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
     while (k < axis.size() && before(k, h)) ++k;
     if (k == axis.size() || !same(k, h))
       user_error(
-          "{}: has no values for {}, which is forecast. The file has the times {} to {}: add the missing "
-          "times (--inputs)",
+          "{}: there are no values for {}, which is forecast. The file has the times {} to {}. Add the "
+          "missing times (--inputs)",
           path, times.text(h), axis.text(0), axis.text(axis.size() - 1));
     places.push_back(k);
   }
@@ -93,24 +93,24 @@ std::vector<Index> places_of(const TimeAxis& axis, const TimeAxis& times, const 
 std::vector<Index> match_nodes_of(const SeriesInfo& other, const SeriesInfo& series,
                                   std::vector<Index> nodes) {
   const auto refuse = [&](const std::string& why) {
-    user_error("{}: {}: its nodes are not those of {} (--inputs). Use a file with the nodes of the data",
+    user_error("{}: {}, so the nodes are not those of {} (--inputs). Use a file with the nodes of the data",
                other.path, why, series.path);
   };
   if (!other.node_labels.empty() && !series.node_labels.empty()) {
     std::unordered_map<std::string, Index> places;
     for (const std::string& label : other.node_labels)
       if (!places.emplace(label, static_cast<Index>(places.size())).second)
-        refuse(fmt::format("two of its nodes are called \"{}\"", label));
+        refuse(fmt::format("two nodes are called \"{}\"", label));
     for (Index& node : nodes) {
       const auto place = places.find(series.node_labels[static_cast<std::size_t>(node)]);
-      if (place == places.end()) refuse("it has no " + node_text(series, node));
+      if (place == places.end()) refuse("the file has no " + node_text(series, node));
       node = place->second;
     }
     return nodes;
   }
   if (other.file_nodes != series.file_nodes || other.gridded != series.gridded ||
       other.n_lat != series.n_lat || other.n_lon != series.n_lon)
-    refuse(fmt::format("{} nodes instead of {}", other.file_nodes, series.file_nodes));
+    refuse(fmt::format("the file has {} nodes instead of {}", other.file_nodes, series.file_nodes));
   if (other.node_lat.size() == series.node_lat.size())
     for (const Index node : nodes) {
       const auto i = static_cast<std::size_t>(node);
@@ -118,7 +118,7 @@ std::vector<Index> match_nodes_of(const SeriesInfo& other, const SeriesInfo& ser
       const double north = std::abs(other.node_lat[i] - series.node_lat[i]),
                    east = std::abs(std::remainder(other.node_lon[i] - series.node_lon[i], 360.0));
       if (north > 0.01 || east > 0.01)
-        refuse(fmt::format("{} lies at {:.6g}, {:.6g} there", node_text(series, node), other.node_lat[i],
+        refuse(fmt::format("{} lies at {:.6g}, {:.6g}", node_text(series, node), other.node_lat[i],
                            other.node_lon[i]));
     }
   return nodes;
@@ -130,11 +130,14 @@ void check_variables(const SeriesInfo& other, const Domain& domain) {
   for (std::size_t v = 0; v < count; ++v) {
     const SeriesVariable &theirs = other.variables[v], &ours = domain.inputs.variables[first + v];
     if (theirs.units != ours.units)
-      user_error("{}: {} is in \"{}\", but in \"{}\" in {}. Convert the variable to that unit (--inputs)",
-                 other.path, theirs.name, theirs.units, ours.units, domain.info.path);
+      user_error(
+          "{}: variable {} has units \"{}\", but units \"{}\" in {}. Convert the variable to these units "
+          "(--inputs)",
+          other.path, theirs.name, theirs.units, ours.units, domain.info.path);
     if (theirs.features != ours.features)
-      user_error("{}: {} has {} features instead of {} (--inputs). Use a variable with the same features",
-                 other.path, theirs.name, theirs.features, ours.features);
+      user_error(
+          "{}: variable {} has {} features instead of {} (--inputs). Use a variable with the same features",
+          other.path, theirs.name, theirs.features, ours.features);
   }
 }
 
@@ -289,7 +292,7 @@ std::string read_known_ahead(const Communicator& comm, const Config& config, con
   for (std::size_t k = 0; k < seen.size(); ++k)
     if (seen[k] == 0)
       user_error(
-          "{}: no node has a value of data.known_inputs at {}, which is forecast. Add these values "
+          "{}: no node has a value of data.known_inputs at {}, which is forecast. Add values for this time "
           "(--inputs)",
           path, times.text(static_cast<Index>(k) / known));
   return remark;

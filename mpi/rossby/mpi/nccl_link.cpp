@@ -38,7 +38,7 @@ NcclLink::~NcclLink() {
 
 void NcclLink::check(int error, const char* what) const {
   if (error != 0)
-    user_error("NCCL failed while {}: {}. Try parallel.transport = \"host\"", what, api_->error_text(error));
+    user_error("NCCL failed while {}: {}. Set parallel.transport = \"host\"", what, api_->error_text(error));
 }
 
 void NcclLink::begin() {

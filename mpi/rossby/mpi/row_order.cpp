@@ -93,8 +93,8 @@ RowPartition reverse_cuthill_mckee(const Communicator& comm, const GlobalEdges& 
             "edges of the rows of this rank");
     if (2 * edges.entries() > std::numeric_limits<PetscInt>::max())
       user_error(
-          "row order: {} entries a rank are more than PETSc's 32-bit indices hold. Use more ranks or "
-          "parallel.row_order = \"file\"",
+          "row order: {} entries per rank are more than PETSc with 32-bit indices can handle. Use more "
+          "ranks, or set parallel.row_order = \"file\"",
           edges.entries());
     Pattern pattern = symmetric_pattern(edges, partition, part);
     std::vector<std::int64_t> rows;

@@ -246,20 +246,26 @@ void read_array(Reader& reader, const StateArray<T>& array) {
 /// Throws UserError with the operating system's reason if a file cannot be read.
 void check_readable(const std::string& path) {
   if (access(path.c_str(), R_OK) != 0)
-    user_error("{} (check the path and the permissions)", std::strerror(errno));
+    user_error("state file '{}' cannot be read: {}. Check the path and the permissions", path,
+               std::strerror(errno));
 }
 
-void check_version(hid_t file) {
-  const std::uint64_t version = read_number(file, "format_version");
+/// Puts the version of the file's format into `version`. Throws UserError for another version. The message
+/// is complete: other checkpoints of a run mostly have the same version.
+void check_version(hid_t file, const std::string& path, std::uint64_t& version) {
+  version = read_number(file, "format_version");
   if (version != format_version)
-    user_error("its format is version {}; this program reads version {}", version, format_version);
+    user_error(
+        "state file '{}' has format version {}, but this version of Rossby reads version {}. Use the version "
+        "of Rossby that wrote the file, or repeat the training",
+        path, version, format_version);
 }
 
 template <class T>
 void read_arrays(const Communicator& comm, const RowRedistribution& layout, const Hdf5File& file,
-                 std::span<const StateArray<T>> arrays) {
+                 std::span<const StateArray<T>> arrays, const std::string& path, std::uint64_t& version) {
   agree(comm, [&] {
-    check_version(file);
+    check_version(file, path, version);
     const std::uint64_t rows = read_number(file, "rows");
     const bool by_node = std::any_of(arrays.begin(), arrays.end(), [](const StateArray<T>& array) {
       return array.placement != Placement::replicated;
@@ -299,16 +305,18 @@ void read_state(const Communicator& comm, const std::string& path, const RowPart
   agree(comm, [&] { check_arrays(arrays, partition, comm.rank()); });
   const RowRedistribution layout(comm, partition);
   const QuietHdf5 quiet;
+  agree(comm, [&] { check_readable(path); });
+  std::uint64_t version = format_version;
   try {
-    agree(comm, [&] { check_readable(path); });
     Hdf5File file = agree(comm, [&] {
       const Wait wait(comm, "the collective opening of a state file (MPI-IO)");
       return open_file(path, comm.handle());
     });
-    read_arrays(comm, layout, file, arrays);
+    read_arrays(comm, layout, file, arrays, path, version);
     const Wait wait(comm, "the collective closing of a state file (MPI-IO)");
     (void)file.close();
   } catch (const UserError& error) {
+    if (version != format_version) throw;
     user_error(
         "state file '{}' cannot be used: {}. A complete file of the same run is needed, for example from "
         "another checkpoint",
@@ -318,10 +326,11 @@ void read_state(const Communicator& comm, const std::string& path, const RowPart
 
 std::string read_state_metadata(const std::string& path) {
   const QuietHdf5 quiet;
+  check_readable(path);
+  std::uint64_t version = format_version;
   try {
-    check_readable(path);
     const Hdf5File file = open_file(path, MPI_COMM_NULL);
-    check_version(file);
+    check_version(file, path, version);
     const Hdf5Dataset dataset(H5Dopen2(file, "metadata", H5P_DEFAULT));
     if (!dataset.valid()) user_error("it has no metadata");
     const Index size = metadata_size(dataset, path);
@@ -331,6 +340,7 @@ std::string read_state_metadata(const std::string& path) {
     check_damage(checksum(text.data(), size, 0), dataset, "its metadata");
     return text;
   } catch (const UserError& error) {
+    if (version != format_version) throw;
     user_error(
         "state file '{}' cannot be used: {}. A complete file of the same run is needed, for example from "
         "another checkpoint",

@@ -17,7 +17,7 @@ namespace rossby {
 namespace {
 
 constexpr const char* not_of_devices =
-    "asynchronous updates are predicted only for the host. Give --device cpu";
+    "asynchronous updates are predicted only for the host. Set parallel.device = \"cpu\"";
 
 /// Bytes of the sums of counts, votes and flags.
 constexpr double header_bytes = 8 * 64;

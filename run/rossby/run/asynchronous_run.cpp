@@ -32,11 +32,11 @@ AsynchronousOptions asynchronous_options(const Communicator& comm, const Config&
   options.thread = granted_threads() == ThreadLevel::multiple;
   options.patience = config.parallel.watchdog_seconds;
   options.hung = [rank = comm.rank(), limit = options.patience](double seconds) {
-    end_hung_job(fmt::format(
-        "rank {} has waited for {:.0f} s in asynchronous updates; in all that time no rank has finished a "
-        "sub-batch; the job ends (parallel.watchdog_seconds = {:g}). If a sub-batch may take that long, "
-        "raise parallel.watchdog_seconds",
-        rank, seconds, limit));
+    end_hung_job(
+        fmt::format("rank {} has waited for {:.0f} s in asynchronous updates, and no rank has finished a "
+                    "sub-batch meanwhile. The job ends, because parallel.watchdog_seconds = {:g}. If a "
+                    "sub-batch may take longer, raise parallel.watchdog_seconds",
+                    rank, seconds, limit));
   };
   return options;
 }
@@ -74,14 +74,14 @@ bool check_replay(const UpdateLog& log, const std::string& head_here, const std:
           "of {}. Repeat the training with --record",
           path, groups, leg.events.size());
   const std::pair<const char*, const char*> alike[] = {
-      {"config_hash", "settings; use the configuration of the recorded training"},
-      {"data_hash", "data; set data.file to the file of the recorded training"},
-      {"isa", "vector instructions; set parallel.isa as in the recording"},
-      {"threads", "threads per rank; set parallel.threads as in the recording"}};
+      {"config_hash", "Use the configuration of the recorded training"},
+      {"data_hash", "Set data.file to the file of the recorded training"},
+      {"isa", "Set parallel.isa to the value of the recording"},
+      {"threads", "Set parallel.threads to the value of the recording"}};
   for (const auto& [name, advice] : alike)
     if (!there.contains(name) || there[name] != here[name])
-      user_error("{}: this recording has other {} ({} = {} in the recording, {} in this training)", path,
-                 advice, name, there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
+      user_error("{}: {} is {} in this recording, but {} in this training. {}", path, name,
+                 there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump(), advice);
   // Recordings of earlier versions do not name products: there was one kind.
   if (there.value("products", "model") != here["products"])
     user_error("{}: this recording was made with other parallel.products. Set parallel.products = \"{}\"",
@@ -112,8 +112,7 @@ std::string why_not_asynchronous(const Config& config, Index stages) {
   constexpr const char* asked = "train.updates = \"asynchronous\"";
   if (!config.windows())
     return fmt::format(
-        "{} works only with window models, but model.name is \"{}\". Set train.updates = "
-        "\"synchronous\"",
+        "{} works only with window models, but model.name is \"{}\". Set train.updates = \"synchronous\"",
         asked, config.model.name);
   if (config.window.sampling != "local")
     return fmt::format(
@@ -135,7 +134,9 @@ std::unique_ptr<AsynchronousRun<T>> AsynchronousRun<T>::make(const Communicator&
                                                              const TrainOptions& options, ModelRun<T>& run) {
   if (config.train.updates == "synchronous") {
     if (!options.record.empty() || !options.replay.empty())
-      user_error("--record and --replay are for asynchronous updates. Set train.updates = \"asynchronous\"");
+      user_error(
+          "--record and --replay work only with asynchronous updates. Set train.updates = \"asynchronous\", "
+          "or leave these options out");
     return nullptr;
   }
   if (const std::string why = why_not_asynchronous(config, run.grid().stages()); !why.empty())
@@ -242,33 +243,30 @@ Traffic AsynchronousRun<T>::sent() const {
 template <class T>
 std::string AsynchronousRun<T>::remark() const {
   return fmt::format("updates   asynchronous, {}\n",
-                     replays_ && elsewhere_ ? "as they were recorded on other row blocks or another device: "
-                                              "sums have another order, and weights differ by rounding"
-                     : replays_             ? "as they were recorded"
+                     replays_ && elsewhere_ ? "as recorded, but on other row blocks or another device: sums "
+                                              "are added in another order, so that weights differ by rounding"
+                     : replays_             ? "as recorded"
                      : options_.thread
                          ? "by a thread of each rank"
-                         : "between sub-batches: MPI does not allow calls from several threads");
+                         : "between sub-batches, because MPI does not allow calls from several threads");
 }
 
 Index recorded_groups(const Communicator& comm, const Config& config, const TrainOptions& options) {
   if (options.replay.empty()) return 0;
   return agree(comm, [&] {
     if (!options.record.empty())
-      user_error(
-          "--record and --replay exclude each other. Give only one of "
-          "these options");
+      user_error("--record and --replay exclude each other. Give only one of these options");
     const auto head = head_of(UpdateLog::read(options.replay), options.replay);
     if (head.value("config_hash", "") != config.hash())
       user_error(
-          "{}: this recording was made with other settings. Use the configuration of the recorded "
-          "training",
+          "{}: this recording was made with other settings. Use the configuration of the recorded training",
           options.replay);
     const auto groups = head["time_groups"].template get<Index>();
     if (groups % config.parallel.time_groups != 0)
       user_error(
           "{}: this recording has {} time groups, and parallel.time_groups = {} does not divide this "
-          "number. Set parallel.time_groups to a divisor",
-          options.replay, groups, config.parallel.time_groups);
+          "number. Set parallel.time_groups to a divisor of {}",
+          options.replay, groups, config.parallel.time_groups, groups);
     return groups;
   });
 }
@@ -290,7 +288,7 @@ nlohmann::ordered_json updates_json(const UpdateCounts& counts) {
 std::string updates_text(const UpdateCounts& counts) {
   const Moments windows = moments_of(counts.windows), staleness = moments_of(counts.staleness);
   std::string text = fmt::format(
-      "{}, of {:.3g} windows (deviation {:.2g}), staleness {:.3g} (deviation {:.2g}, most {:.0f})",
+      "{}, with {:.3g} windows each (deviation {:.2g}), staleness {:.3g} (deviation {:.2g}, maximum {:.0f})",
       counts.targets.count, windows.mean(), windows.deviation(), staleness.mean(), staleness.deviation(),
       std::max(0.0, staleness.most));
   if (counts.dropped > 0)

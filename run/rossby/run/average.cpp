@@ -44,16 +44,16 @@ void check_output(const std::string& directory) {
   std::error_code code;
   if (directory.empty()) user_error("the directory for the average is missing. Give -o DIR");
   if (is_average(directory))
-    user_error("{}: already exists. Name another directory with -o, or remove this file",
+    user_error("{}: this file already exists. Name another directory with -o, or remove this file",
                average_file_of(directory));
   if (std::filesystem::exists(directory, code) && !std::filesystem::is_directory(directory, code))
     user_error("{}: cannot make this directory: a file has that name. Name another directory with -o",
                directory);
   if (std::filesystem::exists(directory + "/config.toml", code))
-    user_error("{}: is a run directory. Name another directory with -o", directory);
+    user_error("{}: this is a run directory. Name another directory with -o", directory);
   const std::string place = std::filesystem::exists(directory, code) ? directory : folder_of(directory);
   if (::access(place.c_str(), W_OK) != 0)
-    user_error("{}: cannot be written: {}: {}. Name another directory with -o", directory, place,
+    user_error("{}: cannot write into the folder {}: {}. Name another directory with -o", directory, place,
                std::strerror(errno));
 }
 
@@ -64,11 +64,12 @@ std::vector<AverageMember> members_of(const Communicator& comm, const AverageOpt
     for (const std::string& word : options.members) {
       found.push_back(member_named(word));
       for (std::size_t k = 0; k + 1 < found.size(); ++k)
-        if (is_same(found[k], found.back())) user_error("{}: is named twice. Name each member once", word);
+        if (is_same(found[k], found.back()))
+          user_error("{}: this member is named twice. Name each member once", word);
     }
     if (found.size() < 2)
       user_error(
-          "an average needs two members or more, and {} named. Name run directories, baselines or files of "
+          "an average needs two members or more, but {} named. Name run directories, baselines or files of "
           "forecasts",
           found.empty() ? "none is" : fmt::format("only {} is", found.front().name));
     if (comm.rank() == 0) check_output(options.output);
@@ -98,8 +99,7 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
     if (all.empty())
       user_error(
           "--weights {} needs errors in the validation part, but its {} steps are too few for {} horizons. "
-          "Train "
-          "the members with a longer split.validation, or set --weights equal",
+          "Train the members with a longer split.validation, or set --weights equal",
           options.weighting, domain.split.validation.size(), horizons);
     return members.usable(std::move(all), horizons, remark);
   });
@@ -133,8 +133,7 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
     for (Index k = 0; k < members.size(); ++k)
       if (found.gram.lost(k) > 0)
         user_error(
-            "{}: {:.0f} of its forecasts of observed values of the validation part are {}. Leave this member "
-            "out{}",
+            "{}: {:.0f} forecasts of observed values in the validation part are {}. Leave this member out{}",
             members[k].name, found.gram.lost(k), members[k].kind == Kind::file ? "missing" : "not finite",
             members[k].kind == Kind::file ? ", or complete this file" : ", or train this run anew");
     for (Index h = 1; h <= horizons; ++h)
@@ -156,8 +155,10 @@ Validated validate_before_refit(Members& members, Index horizons, const AverageO
     const std::string& scored = before[static_cast<std::size_t>(k)].name;
     if (scored == members[k].name) continue;
     any = true;
-    remark += fmt::format("{}: its weights are those of {}, which has not seen the validation part\n",
-                          members[k].name, scored);
+    remark += fmt::format(
+        "{}: the weights of this member are computed with {}, because its final training has seen the "
+        "validation part\n",
+        members[k].name, scored);
   }
   if (!any) return validate(members, horizons, options, remark);
   Members scored(members.comm(), before, options.sets, options.device);

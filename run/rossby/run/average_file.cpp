@@ -39,8 +39,7 @@ std::vector<double> weights_of(const nlohmann::json& json, std::size_t members) 
   if (weights.size() != members || negative ||
       !(std::abs(std::accumulate(weights.begin(), weights.end(), 0.0) - 1) < 1e-6))
     user_error(
-        "each horizon needs one weight per member, and these weights must be at least 0 with the sum "
-        "1");
+        "each horizon needs one weight per member, and these weights must be at least 0 with the sum 1");
   return weights;
 }
 
@@ -147,17 +146,14 @@ AverageMember member_named(const std::string& word) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (std::filesystem::is_directory(path, code)) {
     if (is_average(path))
-      user_error(
-          "{}: an average cannot be a member of an average. Name the members of "
-          "this average instead",
-          path);
+      user_error("{}: an average cannot be a member of an average. Name the members of this average instead",
+                 path);
     return {Kind::run, path, ""};
   }
   if (std::filesystem::exists(path, code)) return {Kind::file, path, ""};
   user_error(
-      "{}: not a run directory, a file of forecasts or a baseline. Name one of these; baselines are "
-      "{}",
-      word, fmt::join(baseline_names, ", "));
+      "{}: not a run directory, a file of forecasts or a baseline. Name one of these; baselines are {}", word,
+      fmt::join(baseline_names, ", "));
 }
 
 }  // namespace rossby

@@ -24,8 +24,7 @@ Average average_of(const Communicator& comm, const std::string& directory) {
       if (std::error_code code;
           member.kind != AverageMember::Kind::baseline && !std::filesystem::exists(member.name, code))
         user_error(
-            "{}: member {} is missing. Restore this member, or make the average again with 'rossby "
-            "average'",
+            "{}: member {} is missing. Restore this member, or make the average again with 'rossby average'",
             average_file_of(directory), member.name);
       if (hash_of(member) != member.hash)
         user_error(
@@ -64,8 +63,8 @@ std::string AverageRun::remarks() const {
 
 std::vector<Index> AverageRun::usable(std::vector<Index> origins, Index horizons) {
   if (horizons > this->horizons())
-    user_error("{} horizons are too many: {} has weights for {} steps. Lower evaluate.horizons", horizons,
-               average_file_of(directory_), this->horizons());
+    user_error("{} horizons are too many: {} has weights for {} steps. Lower evaluate.horizons or --steps",
+               horizons, average_file_of(directory_), this->horizons());
   return members_.usable(std::move(origins), horizons, remark_);
 }
 

@@ -28,8 +28,7 @@ void expect_machine_file(const std::string& file) {
   const bool machine =
       json.is_object() && json.contains("format") && json.contains("ops") && json.contains("processor");
   if (!text.empty() && !machine)
-    user_error("{}: not a machine file, so that --replace does not overwrite it. Name another file with -o",
-               file);
+    user_error("{}: this is not a machine file, so that it is not replaced. Name another file with -o", file);
 }
 
 /// True if --precision names a precision of products.
@@ -114,8 +113,12 @@ Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
   Calibrated made;
   MachineProfile& profile = made.profile;
   profile = describe_machine();
-  agree_same(comm, fmt::format("{}, {} cores", profile.processor, profile.cores),
-             "the machine (processor, cores), which has to be of one kind,");
+  const std::string here = fmt::format("{}, {} cores", profile.processor, profile.cores);
+  const std::string first = broadcast(comm, here);
+  agree(comm, [&] {
+    if (here != first)
+      user_error("this host is a {}, but rank 0 is on a {}. Start ranks on equal hosts", here, first);
+  });
   CalibrationOptions options = options_of(asked);
   options.threads = made.threads = common_threads(comm);
   made.device = device_of(comm, asked);

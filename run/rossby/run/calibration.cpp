@@ -144,8 +144,7 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, cons
     const int handle = open(file.path().c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0)
       user_error(
-          "{}: this temporary file cannot be written. Check the permissions and the "
-          "free space of its folder",
+          "{}: this temporary file cannot be written. Check the permissions and the free space of its folder",
           file.path());
     Stopwatch begin;
     const bool written =
@@ -159,8 +158,9 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, cons
     close(handle);
     if (!written || !read)
       user_error(
-          "{}: this temporary file cannot be written and read back. Check the "
-          "free space of its folder",
+          "{}: this temporary file cannot be written and read back. Check the free space and the quota of "
+          "the "
+          "folder",
           file.path());
   });
   add("disk_write", static_cast<double>(bytes), static_cast<double>(bytes) / seconds[0]);

@@ -52,7 +52,7 @@ std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate
   const auto tell = [&](const Having& of, const Prediction& together) {
     for (const std::string& line : caveat_lines(together))
       text += fmt::format(
-          "  of {} of the {} that fit{}: {}{}\n", of.first, fit.size(),
+          "  {} of the {} candidates that fit{}: {}{}\n", of.first, fit.size(),
           of.second ? ", the fastest among them" : "",
           of.first > 1 && together.far_share + together.validation_far_share > 0 ? "up to " : "", line);
   };
@@ -112,8 +112,8 @@ std::string text_of(const std::vector<Candidate>& candidates) {
           fmt::format("  on {} hosts of {} ranks (--ranks-per-host)\n", place.hosts, place.ranks_on_host());
     text += fmt::format("  {}\n", duration_text(*best->plan));
     if (candidates.size() > 1)
-      text += fmt::format("  speed-up and efficiency: over the fastest on {} rank{}, the fewest listed\n",
-                          base->ranks, base->ranks == 1 ? "" : "s");
+      text += fmt::format("  speed-up and efficiency: over the fastest candidate of the fewest ranks, {}\n",
+                          base->ranks);
     text += caveats_of(candidates, best);
   } else
     text += "no candidate fits: the last column has the reasons\n";

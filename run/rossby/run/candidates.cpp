@@ -155,7 +155,7 @@ class Planner {
     // The job may have more ranks than nodes; no user asks for such a plan.
     if (!space_->ranks.empty() && candidate.row_blocks > candidate.plan->nodes)
       candidate.refused =
-          fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
+          fmt::format("{} row blocks for only {} nodes", candidate.row_blocks, candidate.plan->nodes);
     if (!left_out.empty())
       candidate.refused =
           fmt::format("never measured: {}. Run 'rossby calibrate' without --only, on at least two ranks",
@@ -168,7 +168,7 @@ class Planner {
     constexpr double now_and_then = 10;
     if (comm_->rank() != 0 || told_.seconds() < now_and_then) return;
     told_.restart();
-    fmt::print(stderr, "planning  {} candidates so far, those of {} rank{} now\n", candidates_.size(), ranks,
+    fmt::print(stderr, "planning  {} candidates so far, now those of {} rank{}\n", candidates_.size(), ranks,
                ranks == 1 ? "" : "s");
   }
 
@@ -250,8 +250,8 @@ class Planner {
   void check_batch(Index batch) const {
     const double target = space_->target_batch;
     if (target > 0 && std::abs(static_cast<double>(batch) / target - 1) > space_->tolerance)
-      user_error("a batch of {} is not within {:.0f} % of the target, {:.0f}", batch, 100 * space_->tolerance,
-                 target);
+      user_error("a batch of {} is not within {:.0f} % of --target-batch {:.0f}", batch,
+                 100 * space_->tolerance, target);
   }
 
   [[nodiscard]] Job job_of(const Config& config, int ranks) const {

@@ -94,7 +94,8 @@ Checkpoint read_checkpoint(const std::string& path) {
     checkpoint.metadata = std::make_shared<const Json>(Json::parse(text));
     const Json& json = *checkpoint.metadata;
     if (member_text(json, "kind") != "checkpoint" || !json.contains("training"))
-      user_error("this file is not a checkpoint");
+      user_error(
+          "this file is not a checkpoint. Checkpoints are in the folder checkpoints of a run, as step-N.h5");
     checkpoint.training = training_state(json.at("training"));
   } catch (const Json::exception&) {
     user_error("checkpoint '{}' cannot be used: its metadata is not JSON", path);
@@ -148,7 +149,7 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
   const bool whole = before == 0 && now == 0 && config.relation.memory == "streamed";
   if ((now > 0 && now != before) || whole || less)
     warn(fmt::format("{} was computed with relation.chunk_mib = {}{}", checkpoint.path, before,
-                     before == 0 ? " on a device: all of the relation at once" : ""));
+                     before == 0 ? " on a device, with all of the relation at once" : ""));
 }
 
 /// Warns if slabs or batches of windows change. They consist of as many stretches of time as there are lanes,
@@ -176,7 +177,7 @@ void warn_of_other_batches(const Config& config, const Config& written) {
 void warn_of_rounding(const Communicator& comm, const std::string& text) {
   if (comm.rank() == 0)
     fmt::print(stderr,
-               "rossby: warning: {}: from here on, results equal those of an uninterrupted run only up to "
+               "rossby: warning: {}. From here on, results equal those of an uninterrupted run only up to "
                "rounding\n",
                text);
 }
@@ -197,10 +198,10 @@ Config settle_files(const Communicator& comm, const Config& config,
                                   [&](const std::string& name) { return names.contains(name); });
   if (!longer) return settled;
   if (comm.rank() == 0)
-    fmt::print(
-        stderr,
-        "rossby: warning: data.file now names {} files. The run goes on with the {} files of its start\n",
-        now.size(), before.size());
+    fmt::print(stderr,
+               "rossby: warning: data.file now names {} files. The run goes on with the {} files that it "
+               "started with\n",
+               now.size(), before.size());
   const std::string setting = "data.file=" + detail::quoted(before);
   return settled.with({&setting, 1});
 }
@@ -237,10 +238,11 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
         "{} was written with other settings: {}. Set these keys back, or choose another directory with "
         "--run{}",
         checkpoint.path, fmt::join(differences, "; "),
-        other_default ? fmt::format(" (the default of optimiser.beta1 was another: --set optimiser.beta1={} "
-                                    "goes on)",
-                                    written.optimiser.beta1)
-                      : ""));
+        other_default
+            ? fmt::format(
+                  " (the default of optimiser.beta1 has changed: to go on, give --set optimiser.beta1={})",
+                  written.optimiser.beta1)
+            : ""));
   std::vector<std::string> sets;
   const auto warn = [&](const std::string& text) { warn_of_rounding(comm, text); };
   const std::string isa = member_text(*checkpoint.metadata, "isa");

@@ -24,8 +24,7 @@ void expect_printed(const Communicator& comm) {
     // PETSc flushes again at the end, and would report the failure as its own.
     (void)std::freopen("/dev/null", "w", stdout);
     user_error(
-        "cannot write to the standard output{}. Check the free space, or the program that reads this "
-        "output",
+        "cannot write to the standard output{}. Check the free space, or the program that reads this output",
         flushed ? std::string() : fmt::format(": {}", std::strerror(cause)));
   });
 }

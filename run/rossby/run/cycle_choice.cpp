@@ -127,12 +127,10 @@ CycleChoice choose_cycle(const ProcessGrid& grid, const Config& config, const Do
       if (kind == CycleKind::none) throw;
     }
   if (errors.empty())
-    return {CycleKind::none, line +
-                                 "none: the part for this choice has no observed "
-                                 "value\n"};
+    return {CycleKind::none, line + "none: the part for this choice has no observed value\n"};
   CycleChoice choice{best_of(errors), ""};
   choice.remark = fmt::format(
-      "{}{}: RMSE of AR({}) forecasts of {} about it: {}\n", line, name_of(choice.kind), lags,
+      "{}{}: RMSE of AR({}) forecasts of {} with each cycle: {}\n", line, name_of(choice.kind), lags,
       domain.split.validation.empty() ? "the last fifth of the training part" : "the validation part",
       fmt::join(tried, ", "));
   return choice;

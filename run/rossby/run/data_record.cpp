@@ -97,9 +97,9 @@ std::string numbered(Index count, std::string_view what) {
 std::string change_text(const double (&then)[2], const double (&now)[2], const std::string& units) {
   if (now[1] == 0) return "they no longer have a value";
   if (then[1] == 0) return fmt::format("they have {} values, and had none", now[1]);
-  std::string text = fmt::format("their mean by {:+.4g}{}", now[0] / now[1] - then[0] / then[1],
+  std::string text = fmt::format("their mean changed by {:+.4g}{}", now[0] / now[1] - then[0] / then[1],
                                  units == "1" ? "" : " " + units);
-  if (now[1] != then[1]) text += fmt::format(", their values from {} to {}", then[1], now[1]);
+  if (now[1] != then[1]) text += fmt::format(", their number of values from {} to {}", then[1], now[1]);
   return text;
 }
 
@@ -214,8 +214,8 @@ void begin_as_trained(const Communicator& comm, Config& config, const DataRecord
     const Index first = first_from(record.instants.front() - rounding);
     if (first == time.size() || time.instant(first) > end + rounding)
       user_error(
-          "{}: has no step of the training part ({} to {}), so that it cannot be compared with the data of "
-          "{}. Use a file that goes further back, or train a new run",
+          "{}: this file ({} to {}) has no step of the training part, so that it cannot be compared with {}. "
+          "Use a file that goes further back, or train a new run",
           info.path, time.text(0), time.text(time.size() - 1), record.path);
     config.data.first_step = first;
     if (config.data.last_step != -1)

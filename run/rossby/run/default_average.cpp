@@ -136,10 +136,11 @@ void average_with_baselines(const Communicator& comm, const std::string& run) {
     if (there == "none" && !make_large_average(comm, run, directory))
       make_average(comm, run, directory, few_baselines);
     if (comm.rank() == 0)
-      text = fmt::format("average   {}\naverage   score it with: rossby evaluate {}\n",
+      text = fmt::format("average   {}\naverage   score this average with: rossby evaluate {}\n",
                          errors_text(directory), directory);
   } catch (const UserError& error) {  // on all ranks
-    text = fmt::format("average   of the run and baselines could not be made: {}\n", error.what());
+    text =
+        fmt::format("average   the average of the run and baselines could not be made: {}\n", error.what());
   }
   if (comm.rank() == 0) fmt::print("{}", text);
 }

@@ -95,8 +95,7 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
         if (!supported(isa))
           user_error(
               "parallel.isa = \"{}\": the processor of a rank does not have these instructions. Set "
-              "\"auto\", or "
-              "\"{}\", the widest set that all ranks have",
+              "parallel.isa to \"auto\", or to \"{}\", the widest set that all ranks have",
               name, to_string(common));
       });
       return isa;
@@ -111,9 +110,9 @@ ProductsChoice choose_products(const Config& config, Isa isa, Reducer& reducer) 
   const bool rounds = asked == "bf16" || !in_software;
   return {rounds ? Products::bf16 : Products::model,
           fmt::format("products  {}\n",
-                      !rounds       ? "floats: not all processors have instructions for bf16"
-                      : in_software ? "operands rounded to bf16, on some processors without instructions "
-                                      "for it: no faster than floats"
+                      !rounds       ? "floats, because not all processors have instructions for bf16"
+                      : in_software ? "operands rounded to bf16, which is no faster than floats, because "
+                                      "some processors have no instructions for bf16"
                                     : "operands rounded to bf16")};
 }
 
@@ -144,13 +143,12 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     agree(world, [&] {
       if (found.count == 0)
         user_error(
-            "parallel.device = \"cuda\", but no GPU was found: {}. Set parallel.device = \"cpu\" or "
-            "\"auto\"",
+            "parallel.device = \"cuda\", but no GPU was found: {}. Set parallel.device = \"cpu\" or \"auto\"",
             found.reason);
     });
   if (lacks_gpus(world)) {
-    choice.remark =
-        fmt::format("device    cpu (no GPU: {})", found.count == 0 ? found.reason : "another rank sees none");
+    choice.remark = fmt::format("device    cpu (no GPU: {})",
+                                found.count == 0 ? found.reason : "another rank sees no GPU");
     return choice;
   }
   choice.backend = Backend::cuda;
@@ -168,7 +166,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
       agree(world, [&] { return open_device(config, choice.backend, bound.device, bound.ranks); });
   choice.remark = remark_of(bound);
   if (const std::string why = lacking_cublas(); !why.empty())
-    choice.remark += fmt::format("; products by own kernels, without matrix units: {}", why);
+    choice.remark += fmt::format("; products by Rossby's own kernels, without matrix units: {}", why);
   for (const auto& [name, count] : bound.kinds) choice.gpus += count;
   if (world.size() > 1) {
     MpiReducer reducer(world);
@@ -178,8 +176,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     if (transport == "nccl" && on_gpu > 1)
       user_error(
           "parallel.transport = \"nccl\" needs a GPU for every rank, but {} ranks share a GPU. Start fewer "
-          "ranks, "
-          "or set parallel.transport = \"host\"",
+          "ranks, or set parallel.transport = \"host\"",
           on_gpu);
     if (transport == "nccl" && no_nccl > 0)
       user_error(

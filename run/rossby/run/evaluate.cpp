@@ -39,7 +39,8 @@ void print_remarks(const Config& config, const ScoredReach& reach, const TestFor
   for (const ForecastFile& file : beside.files) fmt::print("{}", file.remark());
   fmt::print("{}", test.remark);
   if (config.evaluate.kind != "rollout" && test.horizons < config.evaluate.horizons)
-    fmt::print("evaluate.horizons = {}: {} steps, which are scored\n", config.evaluate.horizons, reach.why);
+    fmt::print("evaluate.horizons = {}, but {} steps: only these steps are scored\n",
+               config.evaluate.horizons, reach.why);
 }
 
 /// Where results go.

@@ -32,7 +32,8 @@ std::string tables_of(const Domain& domain, const std::vector<ScoredPart>& parts
     return text + fmt::format(
                       "all {} features of {} together: if their units differ, those with large values "
                       "dominate{}\n{}",
-                      first.features, first.name, text.empty() ? "; each by itself is in the file" : "", all);
+                      first.features, first.name,
+                      text.empty() ? "; the file also has each feature by itself" : "", all);
   return text + fmt::format(
                     "all variables together{}\n{}",
                     units == "mixed" ? ", although their units differ: those with large values dominate" : "",
@@ -251,7 +252,7 @@ void EvaluationReport::print(std::span<const Index> report, const std::string& p
   if (seen())
     fmt::print(
         "warning   some of these forecasts are of the training part, which the model has seen: their scores "
-        "are no test scores\n");
+        "are not test scores\n");
   fmt::print("{} origins from {} to {}{}\n{}", test.origins.size(), time.text(test.origins.front()),
              time.text(test.origins.back()), weights.empty() ? "" : fmt::format(", weighted by {}", weights),
              tables_of(domain, parts, of_parts, scores, leads, report));
@@ -259,7 +260,7 @@ void EvaluationReport::print(std::span<const Index> report, const std::string& p
     fmt::print(
         "warning: no target of these forecasts is observed, so that nothing is scored. "
         "Move the test part with split.test, or leave out steps without values with data.last_step\n");
-  if (!climatology.empty()) fmt::print("ACC: of anomalies from {}\n", climatology);
+  if (!climatology.empty()) fmt::print("ACC: correlation of anomalies from {}\n", climatology);
   fmt::print("{}{}{}", relative, spread_line() + intervals_line() + dressed_line() + quantiles_line(),
              slices_table());
   const auto name = [&](Index k) { return scores.names[static_cast<std::size_t>(k)]; };

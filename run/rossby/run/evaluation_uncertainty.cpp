@@ -142,8 +142,8 @@ std::string EvaluationReport::dressed_line() const {
     if (const double ratio = std::sqrt(dressed[h].variance) / scores.rmse[h]; std::isfinite(ratio))
       sum += ratio, count += 1;
   return fmt::format(
-      "members dressed with these residuals: the 50 % interval contains {:.1f} %, the 90 % interval {:.1f} "
-      "%; CRPS {}; spread / RMSE {:.2f}\n",
+      "members dressed with residuals of the validation part: the 50 % interval contains {:.1f} %, the 90 % "
+      "interval {:.1f} %; CRPS {}; spread / RMSE {:.2f}\n",
       100 * mean.inside_50, 100 * mean.inside_90, error_text(mean.crps, largest_error(scores)), sum / count);
 }
 
@@ -231,8 +231,8 @@ std::string EvaluationReport::spread_line() const {
   for (std::size_t h = 0; h < spread.size(); ++h)
     if (const double ratio = spread[h] / scores.rmse[h]; std::isfinite(ratio)) sum += ratio, count += 1;
   return fmt::format(
-      "spread of the members / RMSE of their average: {:.2f} (1 if members were as far apart as errors are "
-      "large)\n",
+      "spread of the members / RMSE of their average: {:.2f} (1 if the spread of the members is as large as "
+      "their errors)\n",
       sum / count);
 }
 

@@ -62,7 +62,9 @@ pid_t start(const std::string& command) {
   pid_t child = 0;
   const int error = posix_spawn(&child, "/bin/sh", nullptr, &attributes, words, environ);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) user_error("cannot start {}: {}", command, std::strerror(error));
+  if (error != 0)
+    user_error("cannot start {}: {}. Check the limits on processes and memory with ulimit -a", command,
+               std::strerror(error));
   return child;
 }
 

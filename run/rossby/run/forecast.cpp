@@ -33,7 +33,7 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
   const Index observed = last_observed_step(comm, config, domain, asked);
   if (const Index padded = repeated_steps(comm, config, domain, observed);
       padded > 0 && options.prints && comm.rank() == 0)
-    fmt::print("warning: the {}; name an earlier --origin if these steps are no observations\n",
+    fmt::print("warning: the {}. If these steps are not observations, name an earlier --origin\n",
                repetition_text(time, observed, padded));
   if (observed == asked || observed < 0) return asked;
   const Index empty = asked - observed;
@@ -42,8 +42,8 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
                                                      time.text(observed + 1), time.text(asked));
   if (options.prints && comm.rank() == 0)
     fmt::print(
-        "{}: {} no value of any node; {}\n", domain.info.path, which,
-        named ? fmt::format("warning: the last values before that origin are from {}", time.text(observed))
+        "{}{}: {} no value of any node; {}\n", named ? "warning: " : "", domain.info.path, which,
+        named ? fmt::format("the last values before this origin are from {}", time.text(observed))
               : fmt::format("the forecast starts from {}, the last step with values", time.text(observed)));
   return named ? asked : observed;
 }
@@ -166,8 +166,8 @@ void expect_leads(const ConformalQuantiles& quantiles, Index steps, const std::s
     for (Index f = 0; f < quantiles.features; ++f)
       if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
         user_error(
-            "{}: {} has residuals of {} steps. Forecast fewer with --steps, or run rossby evaluate {} with "
-            "a larger evaluate.horizons",
+            "{}: {} has residuals of only {} steps. Forecast fewer steps with --steps, or run rossby "
+            "evaluate {} with a larger evaluate.horizons",
             option, intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
 }
 

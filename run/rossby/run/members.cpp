@@ -38,8 +38,8 @@ std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files, 
   for (const ForecastFile* file : files) {
     if (file->horizons() < horizons)
       user_error(
-          "{}: has forecasts of {} steps ahead, but {} are needed. Ask for fewer with --set "
-          "evaluate.horizons={}",
+          "{}: this file has forecasts of {} steps ahead, but {} are needed. Lower evaluate.horizons or "
+          "--steps to {}",
           file->path(), file->horizons(), horizons, file->horizons());
     std::vector<Index> left;
     std::copy_if(origins.begin(), origins.end(), std::back_inserter(left),
@@ -56,7 +56,7 @@ std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files, 
     origins = std::move(left);
   }
   if (origins.size() < all)
-    remark += fmt::format("{} of {} origins are in all files of forecasts: these alone count\n",
+    remark += fmt::format("{} of {} origins are in all files of forecasts; only these origins are used\n",
                           origins.size(), all);
   return origins;
 }
@@ -160,9 +160,9 @@ std::vector<Index> Members::test_origins(Index horizons) const {
                           std::back_inserter(both));
     if (both.empty() && !origins.empty())
       user_error(
-          "{}: its test part, {}, has no forecast origin in common with those of the other forecasters. "
-          "Give all forecasters the same test part with --set split.test=PART (steps, a share, a date or "
-          "\"rest\")",
+          "{}: its test part, {}, has no forecast origin in common with the test parts of the other "
+          "forecasters. Give all forecasters the same test part with --set split.test=PART (steps, a share, "
+          "a date or \"rest\")",
           (*this)[member].name, part_text(domain_, split.test));
     origins = std::move(both);
   }
@@ -175,8 +175,8 @@ void Members::expect_same_data(const std::string& name, const Config& theirs, co
   const auto refuse = [&](const std::string& what) {
     if (parts_ == Parts::any)
       user_error(
-          "{}: {}: forecasters are compared on the same nodes of the same data. Leave this "
-          "forecaster out",
+          "{}: {}. Forecasters are compared only on the same nodes of the same data. Leave this forecaster "
+          "out",
           name, what);
     user_error(
         "{}: {}. All members of an average must forecast the same nodes of the same data, with the same "
@@ -222,14 +222,14 @@ Index Members::horizons() const {
   for (const auto& [member, run] : runs_)
     if (run.config.windows() && run.config.window.outputs < horizons)
       user_error(
-          "{}: forecasts window.outputs = {} steps, but {} are averaged. Average fewer with --set "
-          "evaluate.horizons={}",
+          "{}: this run forecasts {} steps (window.outputs), but the average needs {}. Average fewer steps "
+          "with --set evaluate.horizons={}",
           (*this)[member].name, run.config.window.outputs, horizons, run.config.window.outputs);
   for (const auto& [member, file] : files_)
     if (file.horizons() < horizons)
       user_error(
-          "{}: has forecasts of {} steps ahead, but {} are averaged. Average fewer with --set "
-          "evaluate.horizons={}",
+          "{}: this file has forecasts of {} steps ahead, but the average needs {}. Average fewer steps with "
+          "--set evaluate.horizons={}",
           file.path(), file.horizons(), horizons, file.horizons());
   const KspSolver solver(comm_);
   const auto baselines = run_baselines(config(), domain_, horizons, 1, solver, domain_.info.time);
@@ -253,7 +253,7 @@ std::vector<Index> Members::usable(std::vector<Index> origins, Index horizons, s
       user_error(
           "{}: no forecast origin has window.inputs = {} known steps before it and the {} forecast steps "
           "after it without a gap of the time axis. Choose other origins (evaluate.first_origin, "
-          "evaluate.last_origin or split.test; forecast: --origin, or fewer --steps)",
+          "evaluate.last_origin or split.test; in rossby forecast: --origin, or fewer --steps)",
           (*this)[member].name, shape.inputs, horizons);
     origins = std::move(left);
   }

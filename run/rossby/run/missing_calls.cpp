@@ -101,10 +101,10 @@ std::string obstacle(const MachineProfile& here, const MachineProfile& profile, 
                      double left) {
   if (here.processor != profile.processor || here.cores != profile.cores)
     return fmt::format("the file is of another machine ({}, {} cores)", profile.processor, profile.cores);
-  if (memory > 0.8 * here.memory_bytes) return "the host has too little memory for it";
+  if (memory > 0.8 * here.memory_bytes) return "the host has too little memory for these calls";
   constexpr double steps = 4;  // including the work before the first one
   if (steps * step > left)
-    return fmt::format("steps of some {:.1g} s take too long, {:.0f} s are left for measuring", step,
+    return fmt::format("a step takes about {:.1g} s, and only {:.0f} s are left for measuring", step,
                        std::max(left, 0.0));
   return "";
 }
@@ -130,7 +130,7 @@ void measure_missing(const Communicator& comm, const Config& config, const Place
   const Lacking steps(mine.ops, known), validation(mine.validation, known);
   if (!on_any(comm, steps.much() || validation.much())) return;
   const auto not_measured = [&](const std::string& why) {
-    say(comm, on_demand, fmt::format("plan      not measured here: {}", why));
+    say(comm, on_demand, fmt::format("plan      calls were not measured here: {}", why));
   };
   MachineProfile here = describe_machine();
   const double step = steps.all / static_cast<double>(std::max<Index>(mine.steps, 1));

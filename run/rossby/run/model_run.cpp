@@ -146,9 +146,9 @@ std::string ModelRun<T>::suspects() const {
   for (std::size_t v = 0; v < summaries_.size(); ++v)
     if (const SuspectValues& suspects = summaries_[v].suspects(); suspects.any())
       lines += fmt::format(
-          "warning   {} in the training part: if that marks missing values, {}\n", suspects.text(),
+          "warning   {} in the training part. If these numbers mark missing values, {}\n", suspects.text(),
           v < targets
-              ? "set data.null_value; if not, write the variable in another unit, in which it is about 1"
+              ? "set data.null_value. If not, use a unit in which the values of the variable are about 1"
               : fmt::format("name it as _FillValue of {}", domain_.inputs.variables[v - targets].name));
   return lines;
 }

@@ -85,20 +85,20 @@ DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann:
   const SeriesInfo& info = domain_.info;
   if (record_ && !record_->goes_with(data_hash_, info.time))
     user_error(
-        "{}: more has changed than values since {} was trained: nodes, coordinates, variables, edges, or "
-        "the times of steps. Restore the data, or train a new run",
+        "{}: not only values have changed since {} was trained, but also nodes, coordinates, variables, "
+        "edges, or the times of steps. Restore the data, or train a new run",
         info.path, path);
   if (record_) return changes_of(*record_, data_hash_, *config_, domain_);
   const std::string begin = metadata.value("first_time", "");
   if (!begin.empty() && begin != info.time.text(0))
     user_error(
-        "{}: begins at {}, but the training at {}, and {} was written by an old version without the times "
-        "of its steps. Restore the data, or train a new run",
+        "{}: the data begin at {}, but the training began at {}. {} was written by an old version, which did "
+        "not record the times of steps. Restore the data, or train a new run",
         info.path, info.time.text(0), begin, path);
   return {0, 0,
-          fmt::format("accepted  {}: the training part has changed; {} was written by an old version that "
-                      "did not keep it\nwarning   scaling, cycle and trend are computed anew from the "
-                      "changed data, and differ from those of the training\n",
+          fmt::format("accepted  {}: the training part has changed; {} was written by an old version, which "
+                      "did not record this part\nwarning   scaling, cycle and trend are computed anew from "
+                      "the changed data, and differ from those of the training\n",
                       info.path, path)};
 }
 
@@ -116,16 +116,16 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
                  config_->data.nodes == "all" ? "" : " have a value at some step", path, nodes);
     const std::string trained = metadata.value("training_hash", "");
     if (trained.empty() && other_file)
-      fmt::print(
-          stderr,
-          "rossby: warning: {} does not record its training data, so that {} cannot be compared with them\n",
-          path, domain_.info.path);
+      fmt::print(stderr,
+                 "rossby: warning: {} does not record its training data, so that {} cannot be compared with "
+                 "these data\n",
+                 path, domain_.info.path);
     const bool differs = !trained.empty() && trained != training_hash();
     const std::string of_nodes = metadata.value("node_hash", "");
     if (differs && !of_nodes.empty() && of_nodes != node_hash(domain_))
       user_error(
-          "{}: its nodes are not those that {} was trained on, or are in another order. Bring the nodes "
-          "into the order of the training, with xarray: ds.sel(node=names), or train a new run",
+          "{}: its nodes are not those that {} was trained on, or are in another order. Bring the nodes into "
+          "the order of the training (with xarray: ds.sel(node=names)), or train a new run",
           domain_.info.path, path);
     if (accepts && differs)
       changes = accept_changes(path, metadata);
@@ -133,8 +133,8 @@ DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool acc
       changes.text = "accepted  no step of the training part has changed\n";
     else if (differs)
       user_error(
-          "{}: the training part ({} to {}) is not what {} was trained on. Restore the data, accept what "
-          "has changed with --accept-changed-data, or train a new run",
+          "{}: the training part ({} to {}) is not what {} was trained on. Restore the data, accept the "
+          "changes with --accept-changed-data, or train a new run",
           domain_.info.path, domain_.info.time.text(domain_.split.train.first),
           domain_.info.time.text(domain_.split.train.last - 1), path);
   });
@@ -220,14 +220,14 @@ std::string ModelRun<T>::start_from(const std::string& run) {
             path, stored.nodes, domain_.info.path, domain_.nodes(), parameter->name);
       if (by_node && !said("node_hash").empty() && said("node_hash") != node_hash(domain_))
         user_error(
-            "train.from: {} was trained on other nodes than those of {}, or on another order of "
-            "them. Train on the same nodes in the same order, or remove train.from",
+            "train.from: {} was trained on other nodes than {} has, or on the same nodes in another order. "
+            "Train on the same nodes in the same order, or remove train.from",
             path, domain_.info.path);
       if (parameter->name != "factors") continue;
       if (!said("first_time").empty() && said("first_time") != domain_.info.time.text(0))
         user_error(
-            "train.from: {} begins at {}, but {} at {}. Latents belong to time steps, so begin both at the "
-            "same step (data.first_step)",
+            "train.from: {} begins at {}, but {} begins at {}. Latents belong to time steps, so that both "
+            "must begin at the same step. Set data.first_step",
             path, said("first_time"), domain_.info.path, domain_.info.time.text(0));
       for (const StoredArray& array : stored.arrays)
         if (array.name == "factors") latents = array.extents[0];
@@ -254,8 +254,8 @@ std::string ModelRun<T>::start_from(const std::string& run) {
     if (said("first_time") == domain_.info.time.text(0) &&
         metadata.value("training_steps", Index{0}) > domain_.split.train.last)
       remark += fmt::format(
-          "\nwarning   {} was trained on steps up to {}, and this run holds some of them out: errors of "
-          "validation and test part are too small",
+          "\nwarning   {} was trained on steps up to {}, and some of these steps are in the validation or "
+          "test part of this run: errors of these parts are too small",
           path,
           domain_.info.time.text(
               std::min(metadata["training_steps"].template get<Index>(), domain_.info.steps) - 1));

@@ -134,8 +134,8 @@ std::string text_of(const NotFiniteOp& found, const std::vector<GlobalRow>& rows
                      : found.gradient ? fmt::format("a gradient that {} adds to", found.op)
                                       : fmt::format("the value of {}", found.op);
   if (!found.block.empty()) what += fmt::format(" in block {}", found.block);
-  what += fmt::format(" on rank {}: not finite at ", rank);
-  if (found.rows == 0) return what + fmt::format("number {} of it", found.channel);
+  what += fmt::format(" on rank {} is not finite at ", rank);
+  if (found.rows == 0) return what + fmt::format("entry {}", found.channel);
   if (found.rows == std::ssize(rows))
     what += fmt::format("global row {}", rows[static_cast<std::size_t>(found.row)].value);
   else

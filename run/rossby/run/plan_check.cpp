@@ -22,7 +22,7 @@ TrainingPlan read_measured(const std::string& run) {
   std::error_code code;
   if (!std::filesystem::exists(file, code))
     user_error(
-        "{}: cannot be read. Only runs of 'rossby train' with --machine have this file: repeat the "
+        "{}: this file is missing. Only runs of 'rossby train' with --machine have this file: repeat the "
         "training with this option",
         file);
   const Json json = Json::parse(read_text(file), nullptr, false);
@@ -30,10 +30,7 @@ TrainingPlan read_measured(const std::string& run) {
     user_error("{}: the file is damaged: not JSON. Repeat the training with --machine", file);
   TrainingPlan plan = plan_of(json, file);
   if (plan.measured.empty())
-    user_error(
-        "{}: the training of this plan has not ended. Finish this training "
-        "with 'rossby train'",
-        file);
+    user_error("{}: the training of this plan has not ended. Finish this training with 'rossby train'", file);
   return plan;
 }
 

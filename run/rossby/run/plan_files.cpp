@@ -102,10 +102,8 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
       const Json& m = json.at("measured");
       auto& of = plan.measured.emplace_back(m.get<TrainingPlan::Measured>());
       if (!(of.step > 0))
-        user_error(
-            "{}: the file is damaged: a measured step takes {} s. Repeat the "
-            "training with --machine",
-            origin, of.step);
+        user_error("{}: the file is damaged: a measured step takes {} s. Repeat the training with --machine",
+                   origin, of.step);
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
         of.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
@@ -154,7 +152,7 @@ std::string text_of(const TrainingPlan& plan) {
   line("sum over ranks", p.reduction);
   if (plan.place.stages > 1) line("waits for stages", p.pipeline);
   if (p.transfer > 0) line("waits for chunks", p.transfer);
-  if (!plan.device.empty()) line("launches, waits for it", p.launches);
+  if (!plan.device.empty()) line("launches and waits", p.launches);
   line("slowest rank", p.straggler);
   line("step", p.step());
   text += fmt::format("  nine steps of ten between {:.4f} and {:.4f} ms\n  {}\n",

@@ -228,13 +228,13 @@ std::string lacks_memory(const TrainingPlan& plan, const Config& config, const M
   const int ranks = plan.place.ranks_on_host();
   const double needed = predicted.memory_bytes * ranks;
   if (profile.memory_bytes > 0 && needed > profile.memory_bytes)
-    return fmt::format("needs {} of a host, which has {}", bytes_text(needed),
+    return fmt::format("needs {} of memory on a host, which has {}", bytes_text(needed),
                        bytes_text(profile.memory_bytes));
   if (predicted.device_bytes == 0) return {};
   const int on_device = (ranks + profile.device.count - 1) / profile.device.count;
   const double has = device_limit(config, static_cast<std::size_t>(profile.device.memory_bytes), on_device);
   return predicted.device_bytes <= has ? ""
-                                       : fmt::format("needs {} of a device, which has {} for a rank",
+                                       : fmt::format("needs {} of device memory, but a rank may use {}",
                                                      bytes_text(predicted.device_bytes), bytes_text(has));
 }
 
@@ -265,8 +265,8 @@ Config planned_config(const Config& config, const MachineProfile& profile) {
   }
   if ((asked == "cuda" && (!any || simulated)) || (asked == "simulated" && !simulated))
     user_error(
-        "parallel.device = \"{}\", but the machine was measured without it. Run 'rossby calibrate --device "
-        "{}' on a host with this device",
+        "parallel.device = \"{}\", but the machine was measured without this device. Run 'rossby calibrate "
+        "--device {}' on a host with this device",
         asked, asked);
   return sets.empty() ? config : config.with(sets);
 }

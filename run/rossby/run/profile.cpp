@@ -52,8 +52,7 @@ RunDirectory hold(const std::string& directory) {
   for (const char* other : {"config.toml", "average.json"})
     if (std::filesystem::exists(directory + "/" + other))
       user_error(
-          "{}: contains {}, so that it is not the directory of a profile. Choose another directory "
-          "with -o",
+          "{}: contains {}, so that it is not the directory of a profile. Choose another directory with -o",
           directory, other);
   return RunDirectory::create(directory);
 }
@@ -149,8 +148,8 @@ class Search {
       if (state_.rungs.empty()) state_.budget = options_.budget, state_.timed = budget_.share == 0;
       if (state_.question != question || state_.budget != options_.budget)
         user_error(
-            "{}: this profile has other data, settings, candidates, budget, seed or number of ranks. "
-            "Profile into another directory with -o, or remove this directory",
+            "{}: this profile was made with other data, settings, candidates, budget, seed or number of "
+            "ranks. Profile into another directory with -o, or remove this directory",
             options_.directory);
       return;
     }
@@ -256,7 +255,8 @@ class Search {
       }
     }
     say(fmt::format(
-        "rung {} of {}: {} candidates, the dearest to {:.2g} % of its training, about {}; {} left",
+        "rung {} of {}: {} candidates, the most expensive one to {:.2g} % of its training, in about {}; {} "
+        "of the budget are left",
         state_.rung + 1, state_.rungs.size(), searched(state_).size(),
         100 * state_.rungs[static_cast<std::size_t>(state_.rung)].share, seconds_text(cost / comm_.size()),
         seconds_text(std::max(state_.allowed - state_.planned, 0.0) / comm_.size())));

@@ -50,11 +50,9 @@ HorizonScores scores_of_fold(const Communicator& comm, const Config& config, Ind
   HorizonScores scores = errors.reduce(reducer);
   if (names.empty() || scores.scored_horizons(0) == 0)
     user_error(
-        "{}: {} has no observed value to compare forecasts with; {}", domain.info.path,
+        "{}: {} has no observed value to compare forecasts with. {}", domain.info.path,
         folds > 0 ? fmt::format("fold {} of {} of the training part", fold, folds) : "the validation part",
-        folds > 0 ? "ask for fewer folds with --folds"
-                  : "choose another validation part with "
-                    "split.validation");
+        folds > 0 ? "Give fewer folds with --folds" : "Choose another validation part with split.validation");
   return scores;
 }
 

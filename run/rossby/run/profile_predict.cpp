@@ -92,12 +92,12 @@ CurveTrust trust_of(const ProfileState& state) {
 /// sets.
 constexpr double least_scatter = 0.01;
 
-/// The scatter of the final error between seeds: no less than that of one training's errors about their
-/// curve.
+/// The scatter of the final error between seeds. On noisy data sets it is about half of the scatter of one
+/// training's errors about their curve.
 double scatter_of(const ProfiledFold& fold, Index complete, const CurveShapes& shapes) {
   constexpr std::size_t enough = 3;  // points
-  const double noise = fold.curve.size() < enough ? 0 : shapes.noise(best_of(fold.curve), complete);
-  return std::max(noise, least_scatter);
+  const double noise = fold.curve.size() < enough ? 0 : shapes.noise(fold.curve, complete);
+  return std::max(0.5 * noise, least_scatter);
 }
 
 /// Logs of a candidate's final errors on its folds; none for a fold without a point.
@@ -188,6 +188,7 @@ void predict(ProfileState& state) {
   state.choice = state.baseline = -1;
   state.regret = 0;
   std::vector<Contender> contenders;
+  std::vector<double> expected;
   std::vector<Chances*> of;
   std::vector<Index> candidates;  // places of those that are contenders
   std::vector<FoldErrors> errors;
@@ -202,9 +203,11 @@ void predict(ProfileState& state) {
     Contender contender;
     if (!contend(candidate, errors[k], shifts, shapes.at(candidate.model), contender)) continue;
     contenders.push_back(contender);
+    expected.push_back(std::log(candidate.expected));
     of.push_back(&candidate.chances);
     candidates.push_back(static_cast<Index>(k));
   }
+  shrink(contenders, expected);
   const auto seed = static_cast<std::uint64_t>(state.seed);
   const std::vector<Chances> among = chances(contenders, state.trust, seed);
   for (ProfiledCandidate& candidate : state.candidates) candidate.likely = 0;

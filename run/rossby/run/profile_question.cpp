@@ -1,6 +1,7 @@
 #include "rossby/run/profile_question.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -40,10 +41,15 @@ ProfiledCandidate candidate_of(const std::vector<Setting>& settings, const std::
       candidate.name = setting.value.text;
     } else if (setting.key == "ranks" && text && setting.value.text == "all") {
       candidate.all_ranks = true;
+    } else if (setting.key == "expected") {
+      candidate.expected = setting.value.real;
+      if (!(candidate.expected > 0) || !std::isfinite(candidate.expected))
+        user_error("{}:{}: expected must be a number above 0, for example 1.05", origin, setting.line);
     } else if (setting.key.find('.') == std::string::npos) {
       user_error(
-          "{}:{}: {} is not a key of a candidate. Candidates have name = \"…\", ranks = \"all\" and settings "
-          "such as model.name = \"gru\"",
+          "{}:{}: {} is not a key of a candidate. Candidates have name = \"…\", ranks = \"all\", expected = "
+          "1.05 "
+          "and settings such as model.name = \"gru\"",
           origin, setting.line, setting.key);
     } else {
       candidate.settings.push_back(fmt::format("{}={}", setting.key, detail::literal_of(setting.value)));
@@ -89,10 +95,7 @@ std::vector<ProfiledCandidate> from_file(const std::string& path) {
           path, k + 1);
     for (std::size_t j = 0; j < k; ++j)
       if (all[j].name == name)
-        user_error(
-            "{}: two candidates have the name {}. Give each candidate a "
-            "different name",
-            path, name);
+        user_error("{}: two candidates have the name {}. Give each candidate a different name", path, name);
   }
   return all;
 }

@@ -68,8 +68,8 @@ std::string cost_line(const ProfileState& state) {
     return state.complete > 0 ? fmt::format("{:.2g} %", 100 * seconds / state.complete) : std::string("-");
   };
   return fmt::format(
-      "cost      budget {}: {} of the complete trainings allowed, {} planned, {} measured; with all starts "
-      "{} of rank time\n",
+      "cost      budget {}: allowed {} of the complete trainings, planned {}, measured {}; rank time with "
+      "all starts: {}\n",
       state.budget, share(state.allowed), share(state.planned), share(state.measured), seconds_text(wall));
 }
 

@@ -70,8 +70,8 @@ void promote_best(ProfileState& state, const std::vector<Index>& best) {
     one.status = ProfiledCandidate::Status::dropped;
     one.reason = fmt::format("place {} of {} on rung {}", place + 1, best.size(), state.rung);
     if (holds(too_dear, best[place]))
-      one.reason = fmt::format("{}; the next takes {}, more than what is left of the budget", one.reason,
-                               seconds_text(costs[k]));
+      one.reason = fmt::format("{}; the next rung would take {}, which is more than the rest of the budget",
+                               one.reason, seconds_text(costs[k]));
   }
 }
 
@@ -122,7 +122,7 @@ void plan_search(ProfileState& state, const ProfileBudget& budget) {
   if (const double least = tried + beside; least > state.allowed)
     user_error(
         "--budget {} is too small for {} steps of each of {} candidates. Give at least {}, or name fewer "
-        "with --candidates",
+        "candidates with --candidates",
         state.budget, trial_steps, costs.size(),
         state.timed ? seconds_text(std::ceil(least / state.ranks))
                     : fmt::format("{:g}%", std::ceil(1000 * least / state.complete) / 10));

@@ -60,6 +60,7 @@ Json json_of_candidate(const ProfiledCandidate& one) {
             {"model", one.model},
             {"settings", one.settings},
             {"all_ranks", one.all_ranks},
+            {"expected", one.expected},
             {"status", std::string(to_string(one.status))},
             {"reason", one.reason},
             {"predicted", json_of_chances(one.chances)},
@@ -88,6 +89,7 @@ ProfiledCandidate candidate_of_json(const Json& json) {
   one.model = json.at("model").get<std::string>();
   one.settings = json.at("settings").get<std::vector<std::string>>();
   one.all_ranks = json.at("all_ranks").get<bool>();
+  one.expected = json.value("expected", 1.0);
   one.status = status_named(json.at("status").get<std::string>());
   one.reason = json.at("reason").get<std::string>();
   one.chances = chances_of_json(json.at("predicted"));
@@ -197,6 +199,8 @@ ProfileState profile_from_text(const std::string& text, const std::string& origi
         "{}: not what 'rossby profile' writes ({}). Remove this file, or profile into another "
         "directory with -o",
         origin, error.what());
+  } catch (const UserError& error) {
+    user_error("{}: {}. Remove this file, or profile into another directory with -o", origin, error.what());
   }
 }
 

@@ -27,6 +27,7 @@ struct ProfiledCandidate {
   std::string model;
   std::vector<std::string> settings;  // key=value, after those of all candidates
   bool all_ranks = false;             // trained by all ranks together, not beside others
+  double expected = 1;                // its final error divided by that of the best, as on other data sets
   Status status = Status::waiting;
   std::string reason;  // why it was dropped or has failed
   CandidateCost cost;  // of one fold, in rank-seconds

@@ -22,15 +22,16 @@ void check_refit(const Config& config) {
                config.split.folds);
   if (config.split.validation == "0")
     user_error(
-        "train.refit chooses the epochs by the validation part. Set split.validation (steps, a share "
-        "or a date)");
+        "train.refit needs a validation part to choose the epochs, but split.validation is 0. Set "
+        "split.validation (steps, a share or a date)");
   if (config.train.keep == "last" || config.schedule.metric == "train")
     user_error("train.refit uses the epochs of the best state by validation. Leave {} out",
                config.train.keep == "last" ? "train.keep = \"last\"" : "schedule.metric = \"train\"");
   if (config.schedule.name == "plateau")
     user_error(
-        "train.refit and schedule.name = \"plateau\": rates that follow the validation error cannot be "
-        "repeated without it. Set schedule.name to \"constant\", \"cosine\", \"linear\" or \"step\"");
+        "train.refit and schedule.name = \"plateau\": rates that depend on the validation error cannot be "
+        "repeated without a validation part. Set schedule.name to \"constant\", \"cosine\", \"linear\" or "
+        "\"step\"");
 }
 
 /// Returns the settings of the second training, from the metadata of the first one's state.
@@ -40,8 +41,8 @@ std::vector<std::string> settings_after(const Config& config, const std::string&
   const Index best = count("best_epoch") + 1;
   if (best < 1)
     user_error(
-        "{}: no epoch has a validation error, so that train.refit cannot choose the epochs. Move the "
-        "validation part to steps with observed values with split.validation",
+        "{}: no epoch has a validation error, so that train.refit cannot choose the epochs. Set "
+        "split.validation to steps with observed values",
         state);
   std::vector<std::string> sets = {
       "train.refit=false",

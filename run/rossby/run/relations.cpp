@@ -130,9 +130,10 @@ std::string relations_of_run(const Communicator& comm, const OpenRun& open, cons
   RelationLayout layout = agree(comm, [&] {
     if (learned.empty())
       user_error(
-          "this {} has no learned relations between nodes. Relations are learned by an stnn with "
-          "relation.discover, relation.mode = \"refine\" or relation.self, and by a graph_wavenet with "
-          "model.adaptive",
+          "this run (model.name = \"{}\") has no learned relations between nodes that can be written. Such "
+          "relations are learned by stnn with relation.discover, relation.mode = \"refine\" or "
+          "relation.self, "
+          "and by graph_wavenet with model.adaptive",
           open.config.model.name);
     return nodes_layout(domain);
   });

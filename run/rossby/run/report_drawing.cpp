@@ -57,10 +57,7 @@ struct OwnFile {
   OwnFile() {
     const int file = ::mkstemp(path.data());
     if (file < 0)
-      user_error(
-          "{}: this temporary file cannot be made. Set TMPDIR to a folder that can be "
-          "written",
-          path);
+      user_error("{}: this temporary file cannot be made. Set TMPDIR to a folder that can be written", path);
     ::close(file);
   }
   ~OwnFile() { ::unlink(path.c_str()); }

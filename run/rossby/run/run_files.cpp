@@ -108,7 +108,7 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
   if (!asked.empty()) {
     const std::string folder = std::filesystem::path(asked).parent_path().string();
     if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
-      user_error("{}: cannot be written: {}: {}. Name a file in another folder", asked, place,
+      user_error("{}: cannot write into the folder {}: {}. Name a file in another folder", asked, place,
                  std::strerror(errno));
     std::vector<std::string> inputs{config.relation.file,
                                     trained_graph,

@@ -80,8 +80,7 @@ void prepare_run(RunStart& start, const Config& config, const std::string& run) 
     if (holds && !start.held)
       user_error(
           "{}: another process has meanwhile trained a run in this directory. Choose another --run "
-          "directory, or start "
-          "again to go on with it",
+          "directory, or start again to go on with this run",
           run);
   }
   const RunDirectory& directory = *start.directory;

@@ -239,23 +239,21 @@ ScalingReport make_scaling_report(const std::string& folder, const std::string& 
 std::string markdown_of(const ScalingReport& report) {
   std::string text =
       "| study | kind | ranks | hosts | threads | row blocks x time groups | nodes | runs | step ms | "
-      "min–max | "
-      "speed-up | efficiency % | forward % | backward % | optimiser % | reduction % | other % | waiting % | "
-      "peak "
-      "memory | predicted ms | error % |\n"
-      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---"
-      ":|\n";
+      "min–max | speed-up | efficiency % | forward % | backward % | optimiser % | reduction % | other % | "
+      "waiting % | peak memory | predicted ms | error % "
+      "|\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+      "---:|\n";
   for (const ScalingStudy& study : report.studies)
     for (const ScalingRow& row : study.rows) text += row_text(study, row);
   text +=
       "\nThe step time is that of the epoch with the median time; the first epoch is left out if there are "
-      "others. A row is the median of its runs. Speed-up and efficiency are over the fastest row of the "
-      "fewest ranks of a study: strong t1/tP and t1/(P tP), weak P t1/tP and t1/tP with P in multiples of "
-      "these ranks. Waiting for other ranks is part of the regions. Memory is that of the rank that needed "
-      "most.\n";
+      "others. A row is the median of its runs. Speed-up and efficiency compare the step time tP of a row "
+      "with t1, that of the fastest row of the fewest ranks of a study; P is the number of ranks of the row, "
+      "divided by the fewest ranks. Strong: t1/tP and t1/(P tP). Weak: P t1/tP and t1/tP. Waiting for other "
+      "ranks is part of the regions. Memory is that of the rank that needed most.\n";
   for (const ScalingStudy& study : report.studies)
     if (study.prediction_error)
-      text += fmt::format("\n{}: the predictions are off by {:.1f} % in the mean.\n", one_line(study.label),
+      text += fmt::format("\n{}: the mean error of the predictions is {:.1f} %.\n", one_line(study.label),
                           100 * *study.prediction_error);
   for (const ScalingStudy& study : report.studies)
     for (const std::string& note : study.notes)

@@ -113,7 +113,8 @@ Metrics read_metrics(const std::string& file) {
     // A killed run left an incomplete last line; the next start drops it.
     if (in.eof() && !metrics.whole) break;
     const Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object()) user_error("{}: line {} is not a JSON object", file, number);
+    if (!json.is_object())
+      user_error("{}: line {} is not a JSON object. Repeat the run, or remove its folder", file, number);
     try {
       check_line(json);
       metrics.steps = json.at("steps").get<Index>();
@@ -135,7 +136,7 @@ Index final_steps(const std::string& path, Index& nodes) {
   const Json json = Json::parse(read_state_metadata(file), nullptr, false);
   const auto number = [&](const char* name) {
     if (!json.is_object() || !json.contains(name) || !json.at(name).is_number_integer())
-      user_error("{}: its metadata have no {}", file, name);
+      user_error("{}: the metadata of this state have no {}. Repeat the run", file, name);
     return json.at(name).get<Index>();
   };
   nodes = number("nodes");
@@ -146,12 +147,14 @@ Index final_steps(const std::string& path, Index& nodes) {
 void read_plan(ScalingRun& run, bool place_known) {
   const std::string file = plan_file_of(run.path);
   const Json json = Json::parse(read_text(file), nullptr, false);
-  if (json.is_discarded()) user_error("{}: not JSON", file);
+  if (json.is_discarded()) user_error("{}: the file is damaged: not JSON. Repeat the run", file);
   const TrainingPlan plan = plan_of(json, file);
   if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.place.time_groups < 1 || plan.place.stages < 1 ||
       plan.place.ranks % (plan.place.time_groups * plan.place.stages) != 0)
-    user_error("{}: these numbers do not fit together: {} ranks on {} hosts in {} stages of {} time groups",
-               file, plan.place.ranks, plan.place.hosts, plan.place.stages, plan.place.time_groups);
+    user_error(
+        "{}: these numbers do not fit together: {} ranks on {} hosts in {} stages of {} time groups. Repeat "
+        "the run",
+        file, plan.place.ranks, plan.place.hosts, plan.place.stages, plan.place.time_groups);
   if (!place_known) {
     run.place = plan.place;
     run.time_groups = plan.place.time_groups;
@@ -260,9 +263,8 @@ void compare_with_list(const std::string& folder, const StudyFile& study, const 
   };
   for (const ScalingRun& run : all.runs)
     if (foreign(run))
-      all.left_out.push_back({run.path,
-                              "is not among the runs that study.json lists, and has no name of "
-                              "such a run"});
+      all.left_out.push_back(
+          {run.path, "is not among the runs that study.json lists, and has no name of such a run"});
   std::erase_if(all.runs, foreign);
   std::set<std::string> there(found.runs.begin(), found.runs.end());
   for (const LeftOut& folder_found : found.unreadable) there.insert(folder_found.path);
@@ -283,10 +285,8 @@ StudyFile read_study_file(const std::string& folder) {
   try {
     if (!json.is_object()) user_error("not a JSON object");
     if (json.at("format") != 1)
-      user_error(
-          "the file has format {}, but this version of Rossby reads format "
-          "1",
-          json.at("format").dump());
+      user_error("the file has format {}, but this version of Rossby reads format 1",
+                 json.at("format").dump());
     const std::string kind = json.at("kind");
     if (kind != "strong" && kind != "weak")
       user_error("kind is {}, but must be \"strong\" or \"weak\"", json.at("kind").dump());

@@ -68,8 +68,7 @@ std::vector<int> stages_of_layers(const Config& config, Index stages) {
   const Index sum = std::accumulate(parts.begin(), parts.end(), Index{0});
   if (std::ssize(parts) != stages || (sum != all && (!recurrent || sum != layers)))
     user_error(
-        "parallel.stage_layers = [{}] does not fit. Give {} numbers, one for each of parallel.stages, with "
-        "the sum {}{}",
+        "parallel.stage_layers = [{}] does not fit. Give {} numbers, one for each stage, with the sum {}{}",
         fmt::join(parts, ", "), stages, recurrent ? fmt::format("{} or ", layers) : "", all);
   std::vector<int> stage_of;
   for (Index s = 0; s < stages; ++s)

@@ -304,17 +304,17 @@ std::string StnnRun<T>::remarks() const {
   if (model_->relations().needs_all() && !this->device())
     remarks = fmt::format("dense     products: {}\n", to_string(dense_choice_));
   if (this->device() && model_->relations().streams())
-    remarks += fmt::format("streamed  updated on: {}\n", to_string(update_place_));
+    remarks += fmt::format("streamed  weights are updated on: {}\n", to_string(update_place_));
   if (const auto& gaps = domain_.info.time.gaps(); !gaps.empty())
     remarks += fmt::format(
-        "gaps      {} in the time axis, the first after {}: an stnn counts steps, and goes on over a gap as "
-        "over a step; data.fill_steps = true puts the missing steps in\n",
+        "gaps      {} in the time axis, the first after {}. Model stnn treats a gap like one step. To insert "
+        "the missing steps, set data.fill_steps = true\n",
         gaps.size(), domain_.info.time.text(gaps.front().after));
   remarks += this->suspects() + this->anomaly_remark();
   if (!domain_.split.validation.empty() && !validation_fits())
     remarks += fmt::format(
-        "warning   validation is left out, because its part has {} steps, fewer than "
-        "evaluate.horizons = {}\n",
+        "warning   validation is left out, because its part has {} steps, fewer than evaluate.horizons = {}. "
+        "Lower evaluate.horizons, or lengthen split.validation\n",
         domain_.split.validation.size(), task_options(*config_).horizons);
   return remarks;
 }

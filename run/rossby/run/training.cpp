@@ -178,11 +178,10 @@ void Training<T>::warn_of_short_grace(double step_seconds) {
   const double grace = mpirun_grace_seconds();
   if (std::exchange(looked_at_grace_, true) || grace < 0 || step_seconds + save_seconds_ < 0.5 * grace)
     return;
-  progress_.say(
-      fmt::format("warning   a step takes {:.3g} s, and mpirun kills its ranks {:g} s after SIGTERM or "
-                  "Ctrl-C: for a checkpoint send "
-                  "SIGUSR1 to mpirun, or start it with --mca odls_base_sigkill_timeout 60",
-                  step_seconds, grace));
+  progress_.say(fmt::format(
+      "warning   a step takes {:.3g} s, but mpirun kills its ranks {:g} s after SIGTERM or Ctrl-C. To get a "
+      "checkpoint, send SIGUSR1 to mpirun, or start mpirun with --mca odls_base_sigkill_timeout 60",
+      step_seconds, grace));
 }
 
 template <class T>
@@ -209,7 +208,7 @@ std::string Training<T>::why_paused() {
   std::string reason = guard_.reason();  // rank 0's
   if (reason.empty())
     reason = number > 0 ? fmt::format("{} was received", signal_name(static_cast<int>(number)))
-                        : "the caller asked for it";
+                        : "the caller asked for a stop";
   return broadcast(comm_, reason);
 }
 
@@ -218,7 +217,7 @@ std::string Training<T>::doubts() const {
   std::string lines = launcher_mismatch(comm_.size());
   if (!lines.empty()) lines = fmt::format("warning   {}\n", lines);
   if (keeps_checkpoints_ && !guard_.doubt().empty())
-    lines += fmt::format("warning   {}: not used\n", guard_.doubt());
+    lines += fmt::format("warning   {}. This time is not used\n", guard_.doubt());
   return lines;
 }
 
@@ -285,9 +284,9 @@ void Training<T>::save(SaveReason reason) {
     if (comm_.rank() == 0) folder_.prune(config_->checkpoint.keep);
   } catch (const UserError& error) {  // the same on all ranks
     if (reason == SaveReason::pause)
-      user_error(
-          "{}; {}", error.what(),
-          saved_.empty() ? "this start has written no checkpoint before" : "the last good one is " + saved_);
+      user_error("{}; {}", error.what(),
+                 saved_.empty() ? "this start has written no checkpoint before"
+                                : "the last good checkpoint is " + saved_);
     if (comm_.rank() == 0) fmt::print(stderr, "rossby: warning: {}; training goes on\n", error.what());
   }
   save_time_.restart();
@@ -386,7 +385,7 @@ void Training<T>::recover(const NotFinite& error) {
   if (!checkpoint)
     user_error("{}. {}. Lower optimiser.lr, or set optimiser.clip", what,
                last.empty() ? fmt::format("There is no checkpoint{}",
-                                          may ? " to roll back to (checkpoint.every_steps writes them)" : "")
+                                          may ? " to roll back to. Set checkpoint.every_steps" : "")
                             : "The last good checkpoint is " + last);
   rollbacks_ = at.rollbacks + 1;
   resume(std::move(*checkpoint), std::move(candidates));

@@ -32,12 +32,13 @@ void describe_blas() {
   const std::string found = blas_core_found(), used = blas_core(), wanted = wanted_blas_core(used);
   if (used != found)
     fmt::print(
-        "blas      kernels for {}: this OpenBLAS does not know the processor, and took it for {} "
-        "(OPENBLAS_CORETYPE names others)\n",
+        "blas      kernels for {}: this OpenBLAS does not know the processor, and took it for {}. To choose "
+        "other kernels, set OPENBLAS_CORETYPE\n",
         used, found);
   else if (wanted != used && !std::getenv("OPENBLAS_CORETYPE"))
     fmt::print(
-        "warning   OpenBLAS multiplies as on {}: OPENBLAS_CORETYPE={} makes it use what this processor has\n",
+        "warning   OpenBLAS uses kernels for {}. For faster kernels on this processor, set "
+        "OPENBLAS_CORETYPE={}\n",
         used, wanted);
 }
 
@@ -81,8 +82,8 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   for (const std::string& name : config.data.fixed)
     if (matched_by_position(domain.info, name, config.data.fixed_file)) {
       fmt::print(
-          "warning   {}: its nodes have no ids: they are matched by position with those of {} "
-          "(data.static_file)\n",
+          "warning   {} (data.static_file): the nodes have no ids, so that they are matched by position with "
+          "the nodes of {}\n",
           config.data.fixed_file, domain.info.path);
       break;
     }
@@ -106,29 +107,34 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (const auto cores = static_cast<int>(std::thread::hardware_concurrency());
       cores > 0 && run.exec().threads > 2 * cores)
     fmt::print(
-        "warning   {} threads a rank wait for each other on {} core{}. Set OMP_NUM_THREADS or "
+        "warning   {} threads a rank wait for each other on {} core{}. Lower OMP_NUM_THREADS or "
         "parallel.threads\n",
         run.exec().threads, cores, cores == 1 ? "" : "s");
   const std::string& graph = config.relation.graph;
   if (sums[2] == 0 && graph != "none" && !goes_without_graph(config) && config.relation.storage != "dense" &&
       (run.relations() == 0 || config.relation.mode == "given"))
-    fmt::print("warning   the graph has no edges (relation.graph = \"{}\"){}\n", graph,
-               config.relation.discover == "none" ? ": every node is forecast by itself" : "");
+    fmt::print("warning   the graph has no edges{}. Check relation.graph = \"{}\"\n",
+               config.relation.discover == "none" ? ", so that every node is forecast by itself" : "", graph);
   if (sums[3] > 0 && config.data.nodes != "all")
     fmt::print(
-        "warning   {} of {} nodes {} a feature without a value in the training part: {} scaled by what all "
-        "nodes have, and forecast by what others taught the model\n",
-        sums[3], domain.nodes(), sums[3] == 1 ? "has" : "have", sums[3] == 1 ? "it is" : "they are");
+        "warning   {} of {} nodes {} a feature without a value in the training part. {} scaled with the "
+        "values of all nodes, and forecast with what the model has learned from other nodes\n",
+        sums[3], domain.nodes(), sums[3] == 1 ? "has" : "have",
+        sums[3] == 1 ? "This node is" : "These nodes are");
   if (copies > 1)
     fmt::print("grid      {} row blocks x {}{} time groups\n", run.grid().space().size(),
                run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
                run.grid().groups());
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   if (const std::vector<std::string> idle = config.idle(); !idle.empty())
-    fmt::print("warning   not read by model.name = \"{}\": {}\n", config.model.name, fmt::join(idle, ", "));
+    fmt::print(
+        "warning   model.name = \"{}\" does not use these settings: {}. Remove these settings, or choose "
+        "another model\n",
+        config.model.name, fmt::join(idle, ", "));
   if (padded > 0)
-    fmt::print("warning   the {}; leave them out with data.last_step = {} if they are no observations\n",
-               repetition_text(domain.info.time, end, padded), config.data.first_step + end - padded + 2);
+    fmt::print(
+        "warning   the {}. Leave these steps out with data.last_step = {} if they are not observations\n",
+        repetition_text(domain.info.time, end, padded), config.data.first_step + end - padded + 2);
   fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), evaluation);
   std::fflush(stdout);
 }
@@ -147,9 +153,8 @@ std::string rise_of_rate(const Config& config, const Checkpoint& checkpoint, Ind
   if (!(now > much * then) || (name != "cosine" && name != "linear")) return "";
   const ScheduleOptions old = schedule_options(before);
   return fmt::format(
-      "          the learning rate rises from {:.3g} to {:.3g}, since the {} schedule is stretched to {} "
-      "epochs: "
-      "schedule.length = {} keeps it low\n",
+      "          the learning rate rises from {:.3g} to {:.3g}, because the {} schedule is stretched to {} "
+      "epochs. To keep the rate low, set schedule.length = {}\n",
       then, now, name, schedule_options(config).epochs, old.epochs);
 }
 
@@ -185,11 +190,12 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
         result.best_epoch + 1,
         kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
   else if (result.epochs > 0 && kept_best)
-    fmt::print("warning   {} was not finite after any epoch. The state of the last epoch is kept. {}\n",
-               config.schedule.metric,
-               validation_seen
-                   ? "Try a smaller optimiser.lr"
-                   : "No target of the validation part is observed: move this part with split.validation");
+    fmt::print(
+        "warning   the {} error was not finite after any epoch. The state of the last epoch is kept. {}\n",
+        config.schedule.metric,
+        validation_seen
+            ? "Try a smaller optimiser.lr"
+            : "No target of the validation part is observed: move this part with split.validation");
   fmt::print("state     {}\n", state_file_of(run));
 }
 

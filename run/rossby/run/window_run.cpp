@@ -75,8 +75,8 @@ std::string different_units(const std::vector<SeriesVariable>& variables, const 
   for (const SeriesVariable& v : variables)
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", v.name, v.units.empty() ? "1" : v.units);
   return fmt::format(
-      "warning   one loss in original units, of {}: variables with large values dominate. Set "
-      "train.loss_units = \"scaled\", or train one at a time (data.variables)\n",
+      "warning   one loss in original units covers {}, so that variables with large values dominate. Set "
+      "train.loss_units = \"scaled\", or train one variable at a time (data.variables)\n",
       names);
 }
 
@@ -329,8 +329,8 @@ std::string WindowRun<T>::lost_to_gaps() const {
               all = std::ssize(training_windows(domain_.split, shape_, config_->window.stride, {}));
   if (all == kept) return "";
   return fmt::format(
-      "warning   {} of {} training windows are left out, since they cross one of {} gaps of the time axis: "
-      "data.fill_steps = true fills the gaps with missing values and keeps them\n",
+      "warning   {} of {} training windows are left out, because they cross one of {} gaps of the time axis. "
+      "To keep these windows, set data.fill_steps = true, which fills the gaps with missing values\n",
       all - kept, all, breaks_.size());
 }
 
@@ -343,20 +343,20 @@ std::string WindowRun<T>::remarks() const {
   return (corrects() ? fmt::format("base      {}\n", base_.remark) : "") +
          fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
                      shape_.inputs, shape_.outputs, reader_->channels(),
-                     blind ? "validation left out: no window of it has a target that is observed\n" : "") +
+                     blind ? "validation left out: none of its windows has an observed target\n" : "") +
          lost_to_gaps() +
          (training_exec_.backend == Backend::cuda && block_.entries() > 0
               ? fmt::format("graph     products: {}{}\n", to_string(sparse_choice_),
                             why_no_library_.empty() ? "" : "; " + why_no_library_)
               : "") +
          (training_exec_.backend == Backend::cuda && parts > 1 && rows < filling
-              ? fmt::format("warning   window.micro_batches = {} leaves a GPU {} rows at once; where memory "
-                            "is enough, 1 is faster\n",
+              ? fmt::format("warning   window.micro_batches = {} gives a GPU only {} rows at once. If memory "
+                            "is enough, window.micro_batches = 1 is faster\n",
                             parts, rows)
               : "") +
          (reads_zero_
               ? "warning   missing inputs are read as 0 in original units, because data.center = \"none\" "
-                "computes no mean. Set data.center, or window.fill = \"zero\" if that is meant\n"
+                "computes no mean. Set data.center, or window.fill = \"zero\" if zeros are meant\n"
               : "") +
          embedding_remark() + input_remarks() +
          different_units(domain_.info.variables, config_->train.loss_units) + this->suspects() +
@@ -383,8 +383,8 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
     user_error(
         "no forecast origin has window.inputs = {} known steps before it and the {} forecast steps after it "
         "without a gap of the time axis. Set data.fill_steps = true in training, or choose other origins "
-        "with evaluate.first_origin, evaluate.last_origin or split.test (forecast: --origin, or fewer "
-        "--steps)",
+        "with evaluate.first_origin, evaluate.last_origin or split.test (in rossby forecast: --origin, or "
+        "fewer --steps)",
         shape_.inputs, horizons);
   return usable;
 }

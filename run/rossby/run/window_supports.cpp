@@ -17,15 +17,15 @@ void check_window_relations(const Config& config) {
   const auto refuse = [&](bool asked, const char* setting) {
     if (asked)
       user_error(
-          "{} works only with model.name = \"stnn\". A {} uses the weights of relation.graph as they are. "
-          "Remove this setting, or set model.name = \"stnn\"",
+          "{} works only with model.name = \"stnn\". Model {} uses the weights of relation.graph as they "
+          "are. Remove this setting, or set model.name = \"stnn\"",
           setting, config.model.name);
   };
   refuse(config.relation.mode == "refine", "relation.mode = \"refine\"");
   if (config.relation.discover == "dense" && config.windows()->learns_low_rank())
     user_error(
-        "relation.discover = \"dense\" works only with model.name = \"stnn\". A {} learns relations of low "
-        "rank: set relation.discover = \"low_rank\"",
+        "relation.discover = \"dense\" works only with model.name = \"stnn\". Model {} learns relations of "
+        "low rank. Set relation.discover = \"low_rank\"",
         config.model.name);
   refuse(config.relation.discover != "none" && !config.windows()->learns_low_rank(), "relation.discover");
   refuse(config.relation.self, "relation.self = true");
@@ -60,9 +60,10 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
         std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
     if (negative != graph.value.end())
       user_error(
-          "the graph has an edge with weight {:.6g}, but a {} needs weights that are not negative. "
-          "Give a graph without negative weights",
-          *negative, config.model.name);
+          "{}: an edge has weight {:.6g}, but model.name = \"{}\" needs weights of at least 0. Remove the "
+          "negative weights, or name another file with relation.file",
+          config.relation.file.empty() ? domain.info.path : config.relation.file, *negative,
+          config.model.name);
   });
   MpiMailbox mailbox(comm);
   return make_supports(wanted, graph, domain.partition, mailbox);

@@ -258,8 +258,8 @@ TEST(Cycle, BadInputHasAClearLine) {
     EXPECT_NE(message.find("data.cycle"), std::string::npos) << message;
   };
   says(TimeAxis::counter(steps), CycleKind::month, 48, "no dates");
-  says(hours(steps), CycleKind::time_of_day, 24, "one day alone");
-  says(hours(steps), CycleKind::month, 48, "one year alone");
+  says(hours(steps), CycleKind::time_of_day, 24, "only one day");
+  says(hours(steps), CycleKind::month, 48, "only one year");
   says(TimeAxis::regular(steps, "days since 2000-01-01", 0, 1), CycleKind::time_of_day, 48, "one step a day");
   says(TimeAxis::regular(steps, "hours since 2000-01-01", 0, 7), CycleKind::day_type, 48,
        "does not divide a day");

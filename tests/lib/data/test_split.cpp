@@ -144,7 +144,7 @@ TEST(Split, ImpossibleSplitsNameKeyAndNumbers) {
   EXPECT_TRUE(names(error_of(9, {.train = "4", .folds = 5}), {"split.folds = 5", "4 steps"}));
   EXPECT_TRUE(
       names(error_of(9, {.train = "4", .validation = "2", .folds = 2}), {"split.folds", "split.validation"}));
-  EXPECT_TRUE(names(error_of(9, {.train = "2", .folds = 2}), {"split.folds = 2", "steps of 2"}));
+  EXPECT_TRUE(names(error_of(9, {.train = "2", .folds = 2}), {"split.folds = 2", "of the 2 training steps"}));
 }
 
 TEST(Split, TestOriginsCanBeChosen) {

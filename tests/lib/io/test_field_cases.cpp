@@ -308,8 +308,8 @@ TEST_F(FieldCases, CountsThatMayBeDatesAreSaid) {
              "milliseconds since 1970-01-01");
   EXPECT_HAS(remark("1420070400000000 1420074000000000 1420077600000000 1420081200000000"),
              "microseconds since 1970-01-01");
-  EXPECT_HAS(remark("201501 201502 201552 201601"), "taken for plain counts (guessed)");  // weeks
-  EXPECT_HAS(remark("42005 42006 42007 42008"), "taken for plain counts (guessed)");  // a spreadsheet's days
+  EXPECT_HAS(remark("201501 201502 201552 201601"), "read as plain counts (guessed)");  // weeks
+  EXPECT_HAS(remark("42005 42006 42007 42008"), "read as plain counts (guessed)");  // a spreadsheet's days
   EXPECT_EQ(remark("0 1 2 3"), "");
   EXPECT_EQ(remark("96 97 98 99"), "");
 }
@@ -647,14 +647,14 @@ TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
       "var valid double time\natt valid units char \"hours since 2020-01-01\"\n"
       "att valid standard_name char time\nramp valid 24 6 3\n");
   EXPECT_EQ(runs.info().time.text(0), "2020-01-02T00:00");
-  EXPECT_HAS(join(runs.info().remarks), "valid: taken for the stamps of dimension time");
+  EXPECT_HAS(join(runs.info().remarks), "valid: used as the times of dimension time");
   // If two are equally likely, one is chosen, and the remark says so.
   const SeriesFile two = open(data +
                               "var a double t\natt a units char \"hours since 2020-01-01\"\natt a "
                               "standard_name char time\nramp a 0 6 3\n"
                               "var b double t\natt b units char \"hours since 2020-01-01\"\natt b "
                               "standard_name char time\nramp b 3 1 3\n");
-  EXPECT_HAS(join(two.info().remarks), "a: taken for the stamps of dimension t (guessed: b could be, too)");
+  EXPECT_HAS(join(two.info().remarks), "a: used as the times of dimension t (guessed: b is possible, too)");
   // Zones and fractions of seconds.
   const SeriesFile zoned =
       open(data +
@@ -863,7 +863,7 @@ TEST_F(FieldCases, StationsWithTimesOfTheirOwnAreRefusedWithTheRemedy) {
   const std::string message = refusal(
       "dim station 2\ndim obs 3\nvar when double station obs\natt when units char \"days since 2000-01-01\"\n"
       "ramp when 0 1 6\nvar x float station obs\nramp x 0 1 6\n");
-  EXPECT_HAS(message, "each station has times of its own (when(station, obs))");
+  EXPECT_HAS(message, "each station has its own times (when(station, obs))");
   EXPECT_HAS(message, "to_netcdf");
 }
 
@@ -1030,7 +1030,7 @@ TEST_F(FieldCases, TextsThatAreAlmostDates) {
              "2 of 3 have no offset from UTC");
   // The hour repeated at the end of summer time; steps in another order.
   const std::string twice = refusal(with("\"2015-10-25 01:00\" \"2015-10-25 02:00\" \"2015-10-25 02:00\""));
-  EXPECT_HAS(twice, "summer time), write UTC");
+  EXPECT_HAS(twice, "summer time), write the times in UTC");
   EXPECT_EQ(twice.find("float32"), std::string::npos);
   EXPECT_HAS(refusal(with("2015-01-02 2015-01-01 2015-01-03")), "Sort the steps");
 }
@@ -1094,8 +1094,8 @@ TEST_F(FieldCases, BlanksThatOtherAlphabetsHave) {
 TEST_F(FieldCases, DatesInColumnsAreRefusedWithTheRemedy) {
   const std::string columns = "dim obs 4\ndim node 3\nvar x float obs node\nramp x 0 1 12\n";
   EXPECT_HAS(refusal(columns + "var Year int obs\nramp Year 2000 1 4\nvar Month int obs\nramp Month 1 0 4\n"),
-             "its dates lie in Year, Month and others: join them");
-  EXPECT_EQ(refusal(columns).find("its dates"), std::string::npos);
+             "the dates lie in Year, Month and other variables. Join these variables");
+  EXPECT_EQ(refusal(columns).find("the dates"), std::string::npos);
 }
 
 TEST_F(FieldCases, MoreStampsThatAreRounded) {

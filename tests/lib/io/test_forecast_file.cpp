@@ -180,7 +180,7 @@ TEST(ForecastFiles, SayWhatIsWrong) {
   EXPECT_HAS(message(made), "two nodes have the id \"a\"");
   made.names = {"a", "b", "c"};
   made.units = "K";
-  EXPECT_HAS(message(made), "is in \"K\", but in \"m\"");
+  EXPECT_HAS(message(made), "has units \"K\", but the data have units \"m\"");
   made.units = "metre";  // the same unit by another name
   EXPECT_EQ(ForecastFile::open(made.write(folder / "f.nc"), series).horizons(), 2);
   made.leads = {2, 3};

@@ -202,7 +202,7 @@ TEST(ForeignFiles, FilesOfAnotherKindAreNamed) {
       {"<!DOCTYPE html><html></html>", "login or an error page"},
       {"\x1f\x8b\x08", "gunzip"},
       {std::string("\x28\xb5\x2f\xfd\x04"), "unzstd"},
-      {"\x0e\x03\x13\x01", "an HDF4 file. Convert it"},
+      {"\x0e\x03\x13\x01", "an HDF4 file. Convert the file"},
       {"", "empty"},
       {std::string(4096, '\0'), "zeros"}};
   for (const auto& [content, name] : kinds) {

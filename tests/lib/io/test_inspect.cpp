@@ -43,7 +43,7 @@ TEST(Inspect, CountsWhatIsThere) {
              "variable  flow: discharge\nunits     m3 s-1\nvalues    0 to 32, mean 16\nmissing   33.33 %");
   EXPECT_HAS(text, "nodes     2 observed, 1 never");
   EXPECT_HAS(text, "variable  stage\nunits     m\nvalues    1 to 1, mean 1\nmissing   25.00 %");
-  EXPECT_HAS(text, "48 B at P = 1, 32 B at P = 2, 16 B at P = 4");
+  EXPECT_HAS(text, "48 B with 1 rank, 32 B with 2, 16 B with 4");
   const std::vector<std::string> one{"stage"};
   EXPECT_EQ(inspect_series(folder / "a.nc", one).find("flow"), std::string::npos);
   EXPECT_HAS(user_message([&] { (void)inspect_series(folder / "b.nc"); }), "no such file");

@@ -228,7 +228,7 @@ TEST(Layouts, PackedCoordinatesAreUnpacked) {
     make.variable("v", NC_FLOAT, {{"time", 3}, {"lat", 2}, {"lon", 2}});
   }
   EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }),
-             "step 1 has 0 (2000-01-01T00:00), the step before it 1 (2000-01-01T01:00)");
+             "step 1 has 0 (2000-01-01T00:00), but the step before has 1 (2000-01-01T01:00)");
   {
     Maker make(folder / "b.nc");
     make.days(3);
@@ -380,7 +380,7 @@ TEST(Layouts, WhatDoesNotFitIsTold) {
                make.variable("s1", NC_FLOAT, {{"time", 3}});
                make.variable("s2", NC_FLOAT, {{"time", 3}});
              }),
-             "2 variables have the time as their only dimension: join");
+             "2 variables have time as their only dimension. Join");
   EXPECT_HAS(message([](Maker& make) {
                make.variable("small", NC_FLOAT, {{"y", 2}, {"x", 2}});
                make.variable("large", NC_FLOAT, {{"lat", 2}, {"lon", 3}, {"time", 3}});

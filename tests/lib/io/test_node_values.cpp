@@ -77,7 +77,7 @@ TEST(NodeValues, OfAnotherGridAreRefused) {
   };
   EXPECT_NE(refusal("depth", "moved.nc").find("the grids differ"), std::string::npos);
   EXPECT_NE(refusal("depth", "larger.nc")
-                .find("(lat = 3, lon = 3), but needs those of the nodes, (lat = 2, lon = 3)"),
+                .find("(lat = 3, lon = 3), but needs the dimensions of the nodes, (lat = 2, lon = 3)"),
             std::string::npos);
   EXPECT_NE(refusal("sst", "").find("has dimensions (time = 2, lat = 2, lon = 3)"), std::string::npos);
   EXPECT_NE(refusal("dept", "").find("did you mean depth?"), std::string::npos);

@@ -117,7 +117,7 @@ TEST_F(SeriesParts, AreTheOneFile) {
   EXPECT_EQ(cut.info().steps, 4);
   EXPECT_EQ(cut.info().all_steps, 9);
   EXPECT_EQ(values(cut).front(), 30.1F);
-  EXPECT_HAS(user_message([&] { (void)open({a, b, c}, 3, 10); }), "the file has 9. Set data.first_step");
+  EXPECT_HAS(user_message([&] { (void)open({a, b, c}, 3, 10); }), "the file has 9 steps. Set data.first_step");
   const std::string text = inspect_series(std::vector{a, b, c});
   EXPECT_HAS(text, "files     ");
   EXPECT_HAS(text, "time 9 x node 3");
@@ -190,7 +190,8 @@ TEST_F(SeriesParts, UnitsAreConverted) {
   EXPECT_EQ(parts.info().variables[0].units, "K");
   EXPECT_HAS(remarks(parts), "units are converted: x from degC to K in");
   EXPECT_HAS(refusal({a, make("c.nc", {2, 2, "days since 2000-01-01", "", "m s-1"})}),
-             "x has \"m s-1\", but \"K\" in " + a + ", and no conversion between them is known");
+             "variable x has unit \"m s-1\", but unit \"K\" in " + a +
+                 ", and no conversion between these units is known");
 }
 
 TEST_F(SeriesParts, Names) {
@@ -223,7 +224,7 @@ TEST_F(SeriesParts, FilesOfOtherSeriesAreRefused) {
   EXPECT_HAS(with({3, 4}), "overlap in time");
   EXPECT_HAS(with({3, 4}), "2000-01-01 to 2000-01-04");
   EXPECT_HAS(with({0, 4}), "overlap in time") << "a copy";
-  EXPECT_HAS(with({4, 4, "1"}), "its time has dates (days since 2000-01-01)");
+  EXPECT_HAS(with({4, 4, "1"}), "the time axis has dates (days since 2000-01-01)");
   EXPECT_HAS(with({4, 4, days, "att time calendar char noleap"}), "its calendar is noleap, but that of");
   EXPECT_HAS(with({4, 4, days, "att x units char \"\""}), "no unit");
   EXPECT_HAS(with({4, 4, days, "var y float time node"}), "several variables fit: x, y");
@@ -235,7 +236,7 @@ TEST_F(SeriesParts, FilesOfOtherSeriesAreRefused) {
   const std::string head =
       "dim time 1\nvar time double time\natt time units char \"days since 2000-01-01\"\ndata time 9\n";
   EXPECT_HAS(other(head + "dim node 3\nvar z float time node\natt z units char K\ndata z 1 2 3\n"),
-             "its variable is z, but that of");
+             "the variable of this file is z, but the variable of");
   EXPECT_HAS(other(head + "dim node 4\nvar x float time node\natt x units char K\ndata x 1 2 3 4\n"),
              "4 nodes, but");
   EXPECT_HAS(
@@ -244,7 +245,7 @@ TEST_F(SeriesParts, FilesOfOtherSeriesAreRefused) {
   EXPECT_HAS(
       other(head + "dim node 3\ndim edge 1\nvar x float time node\natt x units char K\ndata x 1 2 3\nvar "
                    "edge_src int edge\nvar edge_dst int edge\ndata edge_src 0\ndata edge_dst 1\n"),
-      "its edges are not those of");
+      "the edges differ from the edges of");
   EXPECT_HAS(refusal({a, folder_ / "none.nc"}), "none.nc: no such file");
   EXPECT_HAS(refusal({a, write("table.nc", "a,b\n1,2\n")}),
              "table.nc: not a NetCDF file, but a table of text");
@@ -262,9 +263,9 @@ TEST_F(SeriesParts, NodesAreTheSame) {
   };
   EXPECT_HAS(
       refusal({make("a.nc", {0, 4, days, places("1 2 3")}), make("b.nc", {4, 4, days, places("1 2.5 3")})}),
-      "latitude 1 is 2.5, but 2 in");
+      "latitude 1 is 2.5, but it is 2 in");
   EXPECT_HAS(refusal({make("a.nc", {0, 4, days, ids("p q r")}), make("b.nc", {4, 4, days, ids("p r q")})}),
-             "node 1 is \"r\", but \"q\" in");
+             "node 1 is \"r\", but it is \"q\" in");
   EXPECT_HAS(refusal({make("a.nc", {0, 4, days, ids("p q r")}), make("b.nc", {4, 4, days})}),
              "0 nodes have names, but in");
   const SeriesFile same = open({make("a.nc", {0, 4, days, ids("p q r") + places("1 nan 3")}),
@@ -278,7 +279,7 @@ TEST_F(SeriesParts, CountersGoOn) {
   EXPECT_EQ(parts.info().time.size(), 8);
   EXPECT_FALSE(parts.info().time.dated());
   EXPECT_HAS(refusal({make("c.nc", {0, 4, "1"}), make("d.nc", {0, 4, "1"})}),
-             "steps are counted on through all files");
+             "the step numbers must go on from file to file");
 }
 
 TEST_F(SeriesParts, PackedPartsHaveTheirOwnScale) {

@@ -105,7 +105,7 @@ TEST(DirectLinear, FindsCyclesLagsAndOtherNodes) {
                            of_ridge = run(*ridge, series, parts(), origins, reducer),
                            of_cycle = run(*cycle, series, parts(), origins, reducer),
                            of_ar1 = run(*ar1, series, parts(), origins, reducer);
-  EXPECT_NE(ar->remark().find("about the cycle time_of_day"), std::string::npos) << ar->remark();
+  EXPECT_NE(ar->remark().find("anomalies from the cycle time_of_day"), std::string::npos) << ar->remark();
   // Innovations have a standard deviation of 1, anomalies of about 2.3.
   for (const Index node : {0, 1, 2, 3, 4}) {
     EXPECT_LT(error(of_ar, series, origins, node, 1), 1.35) << node;

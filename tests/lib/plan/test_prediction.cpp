@@ -338,7 +338,7 @@ TEST(Prediction, SumsWhatRanksSendAndOverGroups) {
   alone.stragglers.clear();
   const Place two{.ranks = 2, .hosts = 1, .time_groups = 2}, one{.ranks = 1, .hosts = 1};
   EXPECT_EQ(predict({rank}, alone, times, two).left_out,
-            (std::vector<std::string>{"allreduce between ranks", "how far ranks are apart"}));
+            (std::vector<std::string>{"allreduce between ranks", "differences in speed between ranks"}));
   EXPECT_EQ(predict({rank}, alone, times, one).left_out, std::vector<std::string>());
 }
 
@@ -456,7 +456,7 @@ TEST(Stragglers, OfOneRankSayNothingOfMore) {
   profile.stragglers = {{1, 1, 1.0}};
   const Place two{.ranks = 2};
   EXPECT_EQ(predict({StepOps{}}, profile, OpTimes(profile, "float", 2, 1), two).left_out,
-            std::vector<std::string>{"how far ranks are apart"});
+            std::vector<std::string>{"differences in speed between ranks"});
   profile.stragglers.push_back({4, 1, 1.25});
   EXPECT_NEAR(straggler_factor(profile, two, 1e-3), 1.25, 1e-12) << "not the nearer one of one rank";
 }

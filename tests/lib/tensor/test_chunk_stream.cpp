@@ -391,7 +391,7 @@ TEST(DeviceStream, KeepsToTheDevicesBudget) {
   EXPECT_EQ(array.device(), nullptr) << "the host may touch it";
   EXPECT_NE(message_of([&] {
               stream.start(1, false, false);
-            }).find("out of device memory: chunks of a streamed relation, 8.000 MiB"),
+            }).find("out of device memory: cannot allocate 8.000 MiB for chunks of a streamed relation"),
             std::string::npos);
 }
 

@@ -188,9 +188,10 @@ TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
     Buffer<std::byte> most(std::size_t{40} << 20, device);
     EXPECT_EQ(device.used_bytes(), before + (std::size_t{40} << 20));
     const std::string error = error_of([&] { Buffer<std::byte> more(std::size_t{40} << 20, device); });
-    EXPECT_NE(error.find("out of device memory: an array, 40.000 MiB, does not fit: 44.000 MiB of 64.000 MiB "
-                         "are in use"),
-              std::string::npos)
+    EXPECT_NE(
+        error.find("out of device memory: cannot allocate 40.000 MiB for an array, because 44.000 MiB of "
+                   "64.000 MiB are in use"),
+        std::string::npos)
         << error;
     EXPECT_NE(error.find("Use 2 times as many ranks or more"), std::string::npos) << error;
     const std::string named = error_of([&] {
@@ -198,8 +199,10 @@ TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
       { const Device::For inner(&device, "nothing"); }
       Buffer<std::byte> more(std::size_t{100} << 20, device);
     });
-    EXPECT_NE(named.find("memory: the gradient of W, 100.000 MiB, does not"), std::string::npos) << named;
-    EXPECT_NE(named.find("Use fewer of it, 3 times as many ranks or more"), std::string::npos) << named;
+    EXPECT_NE(named.find("memory: cannot allocate 100.000 MiB for the gradient of W, because"),
+              std::string::npos)
+        << named;
+    EXPECT_NE(named.find("Use fewer of it, or 3 times as many ranks or more"), std::string::npos) << named;
     const std::string far = error_of([&] { Buffer<std::byte> more(Index{1} << 40, device); });
     EXPECT_NE(far.find("Use a larger device"), std::string::npos) << far;
   }
@@ -486,7 +489,7 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
               "GPU 1 failed while recording an event: CUDA error 400: text of 400. "
               "Check the GPU with nvidia-smi, then start again");
     EXPECT_EQ(error_of([&] { (void)driver.seconds_between(nullptr, nullptr); }),
-              "GPU 1 failed while asking what it took: CUDA error 400: text of 400. "
+              "GPU 1 failed while measuring time: CUDA error 400: text of 400. "
               "Check the GPU with nvidia-smi, then start again");
     api.fail_event = 0;
     EXPECT_FLOAT_EQ(static_cast<float>(driver.seconds_between(nullptr, nullptr)), 2.5e-3F);
@@ -520,7 +523,7 @@ TEST(Cuda, KernelsAreNotForOldGpus) {
   EXPECT_EQ(cuda_devices(&api).reason,
             "GPU 0 cannot be identified: CUDA error 46: text of 46. Check the GPU with nvidia-smi");
   EXPECT_EQ(found.count, 0);
-  EXPECT_EQ(found.reason.find("GPU 0 is Fake GPU (sm_70), kernels are for sm_80 and newer"), 0U)
+  EXPECT_EQ(found.reason.find("GPU 0 is Fake GPU (sm_70), but the kernels need sm_80 or newer"), 0U)
       << found.reason;
 }
 
@@ -529,13 +532,14 @@ TEST(Cuda, OutOfMemoryIsTheUsersToMend) {
   Device device(std::make_unique<CudaDriver>(0, &api));
   api.fail_allocate = 2;
   const std::string error = error_of([&] { Buffer<float> more(1 << 20, device); });
-  EXPECT_NE(error.find("out of device memory: an array, 4.000 MiB"), std::string::npos) << error;
+  EXPECT_NE(error.find("out of device memory: cannot allocate 4.000 MiB for an array"), std::string::npos)
+      << error;
   EXPECT_NE(error.find("Fake GPU (sm_90)"), std::string::npos) << error;
 }
 
 TEST(Cuda, DevicesThatAreNotThereAreNamed) {
   EXPECT_EQ(error_of([] { CudaDriver driver(0, nullptr); }),
-            "no GPU was found: this build has no CUDA. "
+            "no GPU can be used: this build has no CUDA. "
             "Use a host with a GPU, or set parallel.device = \"cpu\"");
   FakeApi api;
   EXPECT_EQ(cuda_devices(&api).count, 2);

@@ -108,16 +108,16 @@ TEST(Config, WrongTypesAndValues) {
   EXPECT_HAS(refusal("[train]\nepochs = \"ten\"\n"),
              "run.toml:2: train.epochs needs an integer, not a text (ten)");
   EXPECT_HAS(refusal("train.epochs = 1.5"), "needs an integer, not a real number (1.5)");
-  EXPECT_HAS(refusal("train.epochs = -1"), "out of range: allowed is 0 to 1000000000");
+  EXPECT_HAS(refusal("train.epochs = -1"), "out of range: the value must be 0 to 1000000000");
   EXPECT_HAS(refusal("train.joint = 1"), "needs true or false");
   EXPECT_HAS(refusal("model.lambda = nan"), "not a finite number");
   EXPECT_HAS(refusal("model.lambda = inf"), "not a finite number");
   EXPECT_HAS(refusal("split.train = nan"), "not a finite number");
   EXPECT_HAS(refusal("model.lambda = -0.5"), "at least 0");
-  EXPECT_HAS(refusal("model.activation = 'tahn'"), "none of identity, tanh; the nearest is tanh");
+  EXPECT_HAS(refusal("model.activation = 'tahn'"), "not one of identity, tanh; the nearest is tanh");
   EXPECT_HAS(refusal("model.activation = true"), "needs a text, not a flag");
   EXPECT_HAS(refusal("model.activation = ['tanh']"), "needs a text, not a list");
-  EXPECT_HAS(refusal("relation.hops = [1, 0]"), "out of range: allowed is 1 to 64");
+  EXPECT_HAS(refusal("relation.hops = [1, 0]"), "out of range: the value must be 1 to 64");
   EXPECT_HAS(refusal("relation.hops = [1, 'x']"), "list of integers");
   EXPECT_HAS(refusal("[train.epochs]\nx = 1"), "train.epochs.x");
   EXPECT_HAS(refusal("train.epochs = 99999999999999999999"), "run.toml:1");
@@ -294,7 +294,7 @@ TEST(Config, DescriptionHasEveryKey) {
   const std::string text = describe_keys(config_keys());
   for (const KeySpec& key : config_keys()) EXPECT_HAS(text, std::string(key.name) + " ");
   EXPECT_HAS(text, "allowed: identity, tanh");
-  EXPECT_HAS(text, "stnn: latent width d");
+  EXPECT_HAS(text, "stnn: number d of latents of each node");
   EXPECT_HAS(text, "allowed: 0 to 1000000000; may change when a run goes on");
 }
 

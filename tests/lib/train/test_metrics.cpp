@@ -381,13 +381,15 @@ TEST(Evaluation, TableSaysOfWhichHorizonsMeansAre) {
   scores.count = {0, 4, 0, 4, 0, 4};
   EXPECT_TRUE(
       evaluation_table(scores, "K").ends_with("\nmean: of the 1 of 2 horizons that have observed targets\n"));
-  EXPECT_TRUE(evaluation_table(scores, "K", {}, std::vector<Index>{2})
-                  .ends_with("\n1 of 2 horizons (evaluate.report); mean: of the 1 of 2 horizons that have "
-                             "observed targets\n"));
+  EXPECT_TRUE(
+      evaluation_table(scores, "K", {}, std::vector<Index>{2})
+          .ends_with("\n1 of 2 horizons are shown (evaluate.report); mean: of the 1 of 2 horizons that have "
+                     "observed targets\n"));
   scores.count = {4, 4, 4, 4, 4, 4};
   scores.ratio_count = {4, 0, 4, 0, 4, 0};
   EXPECT_TRUE(evaluation_table(scores, "K", {}, std::vector<Index>{2})
-                  .ends_with("\n1 of 2 horizons (evaluate.report); mean: of all\nmean MAPE: of the 1 of 2 "
+                  .ends_with("\n1 of 2 horizons are shown (evaluate.report); mean: of all horizons\nmean "
+                             "MAPE: of the 1 of 2 "
                              "horizons that have targets other than 0\n"));
 }
 
@@ -412,7 +414,8 @@ TEST(Evaluation, ReportedHorizons) {
   EXPECT_EQ(table.find("\n       1  "), std::string::npos);
   EXPECT_NE(table.find("\n       2  "), std::string::npos);
   EXPECT_NE(table.find("mean    0.4000"), std::string::npos) << "of all horizons, reported or not";
-  EXPECT_NE(table.find("1 of 2 horizons (evaluate.report); mean: of all\n"), std::string::npos);
+  EXPECT_NE(table.find("1 of 2 horizons are shown (evaluate.report); mean: of all horizons\n"),
+            std::string::npos);
 }
 
 }  // namespace

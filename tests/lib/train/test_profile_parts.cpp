@@ -161,6 +161,34 @@ TEST(Choice, ProbabilitiesAndRegretsAreThoseOfTheDistributions) {
   EXPECT_EQ(chances(two, trust, 7)[0].regret, found[0].regret);
 }
 
+TEST(Choice, UncertainErrorsAreDrawnTowardsWhatIsExpected) {
+  const std::vector<double> alike(4, 0.0);
+  const auto shrunk = [](std::vector<Contender> all, const std::vector<double>& expected) {
+    shrink(all, expected);
+    return all;
+  };
+  // Three errors are known well, and one from a far extrapolation.
+  const std::vector<Contender> four = {{{0, 0.01}}, {{0.02, 0.01}}, {{0.04, 0.01}}, {{-0.2, 0.2}}};
+  const auto found = shrunk(four, alike);
+  EXPECT_GT(found[3].error.mean, -0.06);
+  EXPECT_LT(found[3].error.mean, 0);
+  EXPECT_LT(found[3].error.sd, 0.1);
+  EXPECT_NEAR(found[0].error.mean, 0, 0.002);
+  // A model that does worse elsewhere is expected to do so here.
+  EXPECT_NEAR(shrunk(four, {0, 0, 0, 0.15})[3].error.mean - found[3].error.mean, 0.15, 0.03);
+  // What a common factor changes is the common level alone.
+  const auto moved = shrunk(four, {0.3, 0.3, 0.3, 0.3});
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(moved[k].error.mean, found[k].error.mean, 1e-9);
+  // Known errors stay, and where they differ much, little is shrunk.
+  const auto wide = shrunk({{{0, 0}}, {{1, 0}}, {{2, 0}}, {{-0.2, 0.2}}}, alike);
+  EXPECT_EQ(wide[1].error.mean, 1);
+  EXPECT_EQ(wide[1].error.sd, 0);
+  EXPECT_LT(wide[3].error.mean, -0.1);
+  EXPECT_TRUE(shrunk({}, {}).empty());
+  // A single one has no others.
+  EXPECT_NEAR(shrunk({{{0.5, 0.3}}}, {0.1})[0].error.mean, 0.5, 1e-9);
+}
+
 TEST(Choice, KnownErrorsTiesAndBounds) {
   const CurveTrust trust{.gain = std::log(0.5), .gain_sd = 0};
   const auto equal = chances(std::vector<Contender>{{{0, 0}}, {{0, 0}}}, trust, 1);

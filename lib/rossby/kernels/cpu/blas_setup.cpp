@@ -47,8 +47,8 @@ void require_blas_memory(int threads) {
   void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED)
     user_error(
-        "the limit of the address space (ulimit -v) is {} MiB, and OpenBLAS needs {} MiB of it for {} "
-        "thread{}. Raise the limit (ulimit -v unlimited), or use fewer threads (OMP_NUM_THREADS)",
+        "the limit of the address space (ulimit -v) is {} MiB, but OpenBLAS needs {} MiB for {} thread{}. "
+        "Raise the limit (ulimit -v unlimited), or use fewer threads (OMP_NUM_THREADS)",
         limit.rlim_cur >> 20, bytes >> 20, threads, threads == 1 ? "" : "s");
   ::munmap(room, bytes);
 }

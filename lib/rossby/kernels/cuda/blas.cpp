@@ -38,7 +38,8 @@ class Blas {
       workspace_ = driver_->allocate(workspace_bytes);
       if (!workspace_)
         user_error(
-            "out of device memory: {} bytes for cuBLAS. Lower parallel.device_memory, or use more ranks",
+            "out of device memory: cannot allocate {} bytes for cuBLAS. Lower parallel.device_memory, or use "
+            "more ranks",
             workspace_bytes);
       check(set_workspace_(handle_, workspace_, workspace_bytes), "taking memory");
     }
@@ -123,7 +124,7 @@ std::string lacking_cublas() {
   void (*function)() = nullptr;
   for (const char* name : {"cublasCreate_v2", "cublasSgemm_v2_64", "cublasGemmEx_64"})
     library.find(function, name);
-  return library.complete() ? "" : library.file() + " is not there, or too old";
+  return library.complete() ? "" : library.file() + " is missing or too old";
 }
 
 ROSSBY_FOR_SCALARS(blas_product)

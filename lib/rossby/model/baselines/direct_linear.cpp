@@ -47,7 +47,7 @@ class DirectLinear final : public Baseline {
     if (kind_ == Kind::ridge) choose_cross(series, deciding, reducer);
     if (kind_ != Kind::ridge || lent) fit_about(about_, series, split, reducer);
     const bool bare = about_.cycle.kind == CycleKind::none;
-    remark_ = fmt::format("{}: about {}; RMSE of {} by cycle: {}", name(),
+    remark_ = fmt::format("{}: anomalies from {}; RMSE of {} with each cycle: {}", name(),
                           !bare          ? "the cycle " + text_of(about_)
                           : about_.trend ? "a linear trend"
                                          : "the mean",
@@ -66,7 +66,7 @@ class DirectLinear final : public Baseline {
     own_choices_ = std::move(choices.own);
     cross_choices_ = std::move(choices.cross);
     fit_about(about_, series, split, reducer);
-    remark_ = fmt::format("{}: as chosen before: {}", name(), chosen);
+    remark_ = fmt::format("{}: choices of the training: {}", name(), chosen);
   }
 
   void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer& reducer,

@@ -170,7 +170,7 @@ std::vector<double> ridge_dense(const RidgeProblem& problem, Reducer& reducer) {
   const double ridge = ridge_of(trace, problem);
   for (Index k = 0; k < width; ++k) matrix[as_size(k * width + k)] += ridge;
   if (width > 0 && !cholesky(matrix, width))
-    user_error("evaluate.ridge = {}: the matrix of {} coefficients is singular. Set a value above 0",
+    user_error("evaluate.ridge = {}: the matrix of {} coefficients is singular. Raise evaluate.ridge",
                problem.ridge, width);
   cholesky_solve(matrix, width, result, rows);
   return result;

@@ -68,8 +68,9 @@ class RidgeVar final : public Baseline {
     const double ridge = trace > 0 ? settings_.ridge * trace / static_cast<double>(pairs) : 1;
     for (Index p = 0; p < pairs; ++p) matrix[as_size(p * pairs + p)] += ridge;
     if (!cholesky(matrix, pairs))
-      user_error("evaluate.ridge = {}: the Gram matrix of {} training steps is singular. Set a value above 0",
-                 settings_.ridge, pairs);
+      user_error(
+          "evaluate.ridge = {}: the Gram matrix of {} training steps is singular. Raise evaluate.ridge",
+          settings_.ridge, pairs);
     return matrix;
   }
 

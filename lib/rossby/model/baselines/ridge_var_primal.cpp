@@ -120,7 +120,7 @@ class RidgeVarBySize final : public Baseline {
     if (settings_.var_solver == "dense" && !dense)
       user_error(
           "evaluate.var_solver = \"dense\": {} training steps and {} coefficients per node are both more "
-          "than {}. Set \"iterative\" or \"auto\"",
+          "than {}. Set evaluate.var_solver = \"iterative\" or \"auto\"",
           steps, 2 * nodes, most_dense);
     const bool wanted = settings_.var_solver == "iterative";
     if (!wanted && dense && dual) return fit_dual(series, split, reducer, steps, steps);
@@ -132,10 +132,11 @@ class RidgeVarBySize final : public Baseline {
     if (const std::string why = against_iterations(steps, nodes); !why.empty()) {
       if (wanted)
         user_error(
-            "evaluate.var_solver = \"iterative\": {}. With \"auto\", the program chooses another solver",
+            "evaluate.var_solver = \"iterative\": {}. Set evaluate.var_solver = \"auto\" to use another "
+            "solver",
             why);
       fit_dual(series, split, reducer, settings_.gram_steps, steps);
-      remark_ += "; all of them: " + why;
+      remark_ += ", because " + why;
       return;
     }
     auto form = std::make_unique<PrimalRidgeVar>(settings_, first_row, nodes, true);
@@ -170,8 +171,10 @@ class RidgeVarBySize final : public Baseline {
     const double operations = usual_iterations * 8 * static_cast<double>(steps) * static_cast<double>(nodes) *
                               static_cast<double>(nodes) / static_cast<double>(settings_.solver->ranks());
     if (operations <= most_operations) return "";
-    return fmt::format("about {:.1e} operations a rank, more than {:.0e}. Use more ranks", operations,
-                       most_operations);
+    return fmt::format(
+        "conjugate gradients need about {:.1e} operations per rank, more than the limit of {:.0e}. Use more "
+        "ranks",
+        operations, most_operations);
   }
 
   BaselineSettings settings_;

@@ -97,16 +97,19 @@ std::vector<CalibrationCase> measured_gru() {
 
 constexpr std::string_view dcrnn_candidates = R"([[candidate]]
 name = "small"
+expected = 1.09
 model.units = 16
 relation.graph = "auto"
 optimiser.lr = 0.01
 [[candidate]]
 name = "medium"
+expected = 1.09
 model.units = 32
 relation.graph = "auto"
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium-slow"
+expected = 1.09
 model.units = 32
 relation.graph = "auto"
 optimiser.lr = 0.002
@@ -114,19 +117,23 @@ optimiser.lr = 0.002
 
 constexpr std::string_view gru_candidates = R"([[candidate]]
 name = "small"
+expected = 1.07
 model.units = 16
 optimiser.lr = 0.01
 [[candidate]]
 name = "medium"
+expected = 1.07
 model.units = 32
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium-nodes"
+expected = 1.07
 model.units = 32
 model.node_embedding = 8
 optimiser.lr = 0.005
 [[candidate]]
 name = "large"
+expected = 1.07
 model.units = 64
 optimiser.lr = 0.002
 )";
@@ -158,7 +165,7 @@ ModelDescriptor dcrnn_descriptor() {
 
 ModelDescriptor gru_descriptor() {
   return {.name = "gru",
-          .remark = "of every node on its own",
+          .remark = "each node on its own",
           .of_layers = true,
           .reads_known = true,
           .keys = all_keys(),

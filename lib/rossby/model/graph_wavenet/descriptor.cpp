@@ -32,8 +32,8 @@ constexpr Key<Settings> table[] = {
     key<&Settings::end>("model.end", "512", "", "channels of the last hidden layer").range(1, 65536),
     key<&Settings::dropout>("model.dropout", "0.3", "", "dropout after graph convolutions").range(0, 0.999),
     key<&Settings::adaptive>("model.adaptive", "true", "",
-                             "learn an adjacency between all nodes (self-adaptive adjacency). It takes "
-                             "memory for owned nodes x all nodes"),
+                             "learn an adjacency between all nodes (self-adaptive adjacency). The adjacency "
+                             "takes memory for owned nodes x all nodes"),
     key<&Settings::adaptive_width>("model.adaptive_width", "10", "",
                                    "width of the two tables of the adaptive adjacency")
         .range(1, 4096),
@@ -140,7 +140,7 @@ void WaveNet::check(const WindowChecks& checks) const {
     if (asked) user_error("{} does not work with model.name = \"graph_wavenet\": {}", setting, instead);
   };
   refuse(checks.recompute == Recompute::step, "train.recompute = \"step\"",
-         "the model has no recurrent steps. Set \"cell\" to compute the layers again");
+         "the model has no recurrent steps. Set train.recompute = \"cell\" to compute the layers again");
   refuse(legacy_, "model.diffusion = \"legacy\"",
          "the model takes powers of its supports. Leave the key out");
   refuse(samples_, "model.sampling_decay",
@@ -163,6 +163,7 @@ std::vector<CalibrationCase> measured() {
 
 constexpr std::string_view graph_wavenet_candidates = R"([[candidate]]
 name = "small"
+expected = 1.07
 model.channels = 16
 model.blocks = 5
 model.skip = 64
@@ -171,6 +172,7 @@ relation.graph = "auto"
 optimiser.lr = 0.005
 [[candidate]]
 name = "small-adaptive"
+expected = 1.07
 model.channels = 16
 model.blocks = 5
 model.skip = 64
@@ -178,6 +180,7 @@ model.end = 128
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium"
+expected = 1.07
 model.channels = 32
 model.blocks = 5
 model.skip = 128

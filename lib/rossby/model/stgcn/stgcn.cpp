@@ -296,7 +296,7 @@ class SpatioTemporalGcn final : public WindowArchitectureOf<SpatioTemporalGcn> {
 void SpatioTemporalGcn::check(const WindowChecks& checks) const {
   if (settings_.block_channels.size() != 3)
     user_error(
-        "model.block_channels has {} numbers: a block of an stgcn has 3 convolutions. Give three numbers",
+        "model.block_channels has {} numbers, but a block of an stgcn has 3 convolutions. Give three numbers",
         settings_.block_channels.size());
   const Index used = 2 * settings_.blocks * (settings_.taps - 1);
   if (options_of(checks.shape).steps_left() < 1)
@@ -307,8 +307,8 @@ void SpatioTemporalGcn::check(const WindowChecks& checks) const {
         checks.shape.inputs, settings_.blocks, settings_.taps, used, used + 1);
   if (checks.recompute == Recompute::step)
     user_error(
-        "train.recompute = \"step\" is not for model.name = \"stgcn\": the model has no recurrent steps. "
-        "Set \"cell\" to compute the blocks again");
+        "train.recompute = \"step\" is not for model.name = \"stgcn\": the model has no recurrent steps. Set "
+        "train.recompute = \"cell\" to compute the blocks again");
   if (first_order() && order_set_)
     user_error(
         "model.diffusion_steps is not for model.graph_convolution = \"first_order\". Leave the key out");
@@ -332,6 +332,7 @@ std::vector<CalibrationCase> measured() {
 
 constexpr std::string_view stgcn_candidates = R"([[candidate]]
 name = "small"
+expected = 1.11
 model.st_blocks = 1
 model.block_channels = [32, 16, 32]
 model.temporal_kernel = 2
@@ -339,6 +340,7 @@ relation.graph = "auto"
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium"
+expected = 1.11
 model.temporal_kernel = 2
 relation.graph = "auto"
 optimiser.lr = 0.002

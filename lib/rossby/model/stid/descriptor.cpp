@@ -28,9 +28,10 @@ constexpr Key<Settings> table[] = {
     key<&Settings::dropout>("model.residual_dropout", "0.15", "", "dropout inside the residual layers")
         .range(0, 0.999)
         .added(),
-    key<&Settings::relate>("model.relate", "\"inputs\"", "",
-                           "what reads relations. inputs: the embedding of the inputs, a learned relation "
-                           "alone; layers: every residual layer, a learned relation and relation.graph")
+    key<&Settings::relate>(
+        "model.relate", "\"inputs\"", "",
+        "part of the model that reads relations. inputs: the embedding of the inputs reads a learned "
+        "relation; layers: every residual layer reads a learned relation and relation.graph")
         .one_of("inputs|layers")
         .added(),
 };
@@ -58,7 +59,7 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
     if (checks.recompute == Recompute::step)
       user_error(
           "train.recompute = \"step\" is not for model.name = \"stid\": the model has no recurrent steps. "
-          "Set \"cell\" to compute the layers again");
+          "Set train.recompute = \"cell\" to compute the layers again");
   }
 
   template <class T>
@@ -99,17 +100,21 @@ std::vector<CalibrationCase> measured() {
 
 constexpr std::string_view stid_candidates = R"([[candidate]]
 name = "small"
+expected = 1.02
 model.input_embedding = 16
 model.node_embedding = 16
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium"
+expected = 1.02
 optimiser.lr = 0.002
 [[candidate]]
 name = "medium-fast"
+expected = 1.02
 optimiser.lr = 0.006
 [[candidate]]
 name = "large"
+expected = 1.02
 model.input_embedding = 64
 model.node_embedding = 32
 optimiser.lr = 0.002
@@ -121,7 +126,7 @@ ModelDescriptor stid_descriptor() {
   KeyTable keys = keys_of<Settings>(table);
   append<shared::EmbeddingWidths>(keys, shared::embeddings);
   return {.name = "stid",
-          .remark = "of every node on its own, with learned vectors of nodes and times",
+          .remark = "each node on its own, with learned vectors of nodes and times",
           .keys = std::move(keys),
           .configure = configure,
           .calibration = measured,

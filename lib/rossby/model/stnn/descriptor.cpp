@@ -7,7 +7,7 @@ namespace rossby {
 namespace {
 
 constexpr Key<StnnSettings> table[] = {
-    key<&StnnSettings::latent>("model.latent", "1", "", "latent width d").range(1, 4096),
+    key<&StnnSettings::latent>("model.latent", "1", "", "number d of latents of each node").range(1, 4096),
     key<&StnnSettings::activation>("model.activation", "\"identity\"", "", "activation φ of the dynamics")
         .one_of("identity|tanh"),
     bind<&StnnSettings::layers>(shared::layers),
@@ -24,8 +24,9 @@ constexpr Key<StnnSettings> table[] = {
     key<&StnnSettings::l1_rel>("model.l1_rel", "0", "",
                                "weight of the mean absolute value of relation weights, the identity included")
         .at_least(0),
-    key<&StnnSettings::decoder>("model.decoder", "\"learned\"", "",
-                                "decoder: linear; identity: x = z, needs model.latent = number of features")
+    key<&StnnSettings::decoder>(
+        "model.decoder", "\"learned\"", "",
+        "decoder. learned: linear; identity: x = z, needs model.latent = number of features")
         .one_of("learned|identity"),
     key<&StnnSettings::start>("model.start", "\"uniform\"", "",
                               "initial values of Z: uniform in ±model.z_range, or the data (needs "
@@ -45,6 +46,7 @@ std::shared_ptr<const Architecture> configure(const KeyValues& values) {
 
 constexpr std::string_view stnn_candidates = R"([[candidate]]
 name = "given"
+expected = 1.11
 model.decoder = "identity"
 model.start = "data"
 model.dynamics_start = "persistence"
@@ -58,6 +60,7 @@ relation.graph = "auto"
 relation.self = true
 [[candidate]]
 name = "given-hops"
+expected = 1.11
 model.decoder = "identity"
 model.start = "data"
 model.dynamics_start = "persistence"
@@ -72,6 +75,7 @@ relation.self = true
 relation.hops = [1, 2, 4]
 [[candidate]]
 name = "refine"
+expected = 1.11
 model.decoder = "identity"
 model.start = "data"
 model.dynamics_start = "persistence"
@@ -85,6 +89,7 @@ relation.graph = "auto"
 relation.mode = "refine"
 [[candidate]]
 name = "discover"
+expected = 1.11
 model.decoder = "identity"
 model.start = "data"
 model.dynamics_start = "persistence"
@@ -98,6 +103,7 @@ relation.graph = "none"
 relation.discover = "dense"
 [[candidate]]
 name = "low-rank"
+expected = 1.11
 model.decoder = "identity"
 model.start = "data"
 model.dynamics_start = "persistence"
@@ -113,6 +119,7 @@ relation.rank = 8
 optimiser.decay_low_rank = 1e-2
 [[candidate]]
 name = "latent"
+expected = 1.17
 model.latent = 4
 relation.graph = "auto"
 relation.self = true

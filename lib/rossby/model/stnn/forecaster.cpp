@@ -288,7 +288,7 @@ void Forecaster<T>::run(std::span<const Index> origins, Index horizons, const Vi
   const auto total = static_cast<Index>(origins.size());
   require(std::is_sorted(origins.begin(), origins.end()), "forecast origins must ascend");
   begin();
-  const Device::For purpose(device(), "what forecasts are made of");
+  const Device::For purpose(device(), "the latents of forecasts");
   const Index most = std::min(together_, total);
   if (columns_.size() != series_->rows * most * d) columns_ = Twin<T>(Buffer<T>(series_->rows * most * d));
   for (Index first = 0; first < total; first += together_) {

@@ -73,11 +73,13 @@ std::vector<CalibrationCase> measured() {
 
 constexpr std::string_view tgcn_candidates = R"([[candidate]]
 name = "small"
+expected = 1.15
 model.units = 32
 relation.graph = "auto"
 optimiser.lr = 0.01
 [[candidate]]
 name = "medium"
+expected = 1.15
 model.units = 64
 relation.graph = "auto"
 optimiser.lr = 0.003
