@@ -308,7 +308,7 @@ class Averages(Runs, LoadsJson):
                  r"\(init_time, lead, node\) in this order"),
                 ("turned", forecasts(lambda h, i: 0, dimensions="lead, init_time, node"), "in this order"),
                 ("kelvin", forecasts(lambda h, i: 0, units="km h-1"), 'variable v has units "km h-1", but the data have units "m s-1" .sensors.nc.'),
-                ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, but sensors.nc has this variable. Add or rename a variable"),
+                ("other", forecasts(lambda h, i: 0, name="w"), "no variable v, but sensors.nc has this variable. Add the variable to the forecast file"),
                 ("short", forecasts(lambda h, i: 0, leads=(1,)), "forecasts of 1 steps ahead, but 2 are needed"),
                 ("zero", forecasts(lambda h, i: 0, leads=(0, -1)), "no forecast of the first step after init_time"),
                 ("late", forecasts(lambda h, i: 0, leads=("3600", "7200"), lead_units="hours"), "no forecast of the first step"),

@@ -90,7 +90,7 @@ class Corners(BadInput):
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, "warning   ranks have different numbers of threads, and reports assume 1 on each: "
-                                        r"1 of rank 0 on \S+, 2 of rank 1 on \S+. Set the same OMP_NUM_THREADS")
+                                        r"1 on rank 0 \(host \S+\), 2 on rank 1 \(host \S+\). Set the same OMP_NUM_THREADS")
         shutil.rmtree(self.path("run"))
 
     def test_more_ranks_than_nodes(self):

@@ -234,7 +234,7 @@ class Further(Runs):
         self.succeed(2, *self.training("turned", *named, "data.static_file=turned.nc"))
         self.assertEqual(self.ends("turned"), self.ends("named"))
         self.netcdf("bare.nc", series(4, 29, names=("tide", "works")))
-        warning = r"warning +bare.nc \(data.static_file\): the nodes have no ids, so that they are matched by position with the nodes of named.nc"
+        warning = r"warning +bare.nc \(data.static_file\): the nodes have no ids and are matched by position with the nodes of named.nc"
         self.assertRegex(self.succeed(2, *self.training("bare", *named, "data.static_file=bare.nc")).out, warning)
         self.assertNotRegex(self.succeed(1, *self.training("ids", *named, "data.static_file=turned.nc")).out, "matched by position")
         for text, message in (("id,depth\ns3,2\ns5,3\n", 'node "s7" has no value of depth'),
@@ -255,7 +255,7 @@ class Further(Runs):
                 ([*TGCN, "data.known_inputs=[\"tide\"]"], 'data.known_inputs: model.name = "tgcn" does not read'),
                 ([*GRAPH_WAVENET, "window.known_times=true"], 'window.known_times = true: model.name = "graph_wavenet"'),
                 (["window.known_times=true", "window.time_of_day=false"], "there are no time features"),
-                (["data.inputs=[\"v\"]"], "v is forecast"), (["data.inputs=[\"rain\"]", "data.known_inputs=[\"rain\"]"], "rain is named twice"),
+                (["data.inputs=[\"v\"]"], "v is also forecast"), (["data.inputs=[\"rain\"]", "data.known_inputs=[\"rain\"]"], "rain is named twice"),
                 (["data.inputs=[\"reign\"]"], "no variable reign .did you mean rain"), (["data.inputs=[\"depth\"]"], "depth has no time axis"),
                 (["data.static=[\"rain\"]"], r"rain has dimensions .time = 30, node = 3.*data.static"),
                 (["data.static=[\"deep\"]"], "no variable deep .data.static"), (["data.static=[\"depth\", \"depth\"]"], "depth is named twice"),

@@ -37,7 +37,7 @@ class PlanFaults(PlanRuns):
                                                 "--only", "rates", "-o", "uneven.json"]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60)
         self.assertNotEqual(result.returncode, 0)
-        self.assertRegex(result.stderr, r"rossby: ranks have different numbers of threads: 1 of rank 0 on \S+, 2 of rank 1 on \S+. Set")
+        self.assertRegex(result.stderr, r"rossby: ranks have different numbers of threads: 1 on rank 0 \(host \S+\), 2 on rank 1 \(host \S+\). Set")
         self.assertFalse(os.path.exists(self.path("uneven.json")))
 
     def test_ops_that_some_ranks_lack(self):

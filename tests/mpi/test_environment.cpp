@@ -107,8 +107,8 @@ TEST(Host, NumbersThatDiffer) {
   EXPECT_EQ(different_numbers(world, 3), "");
   const std::string text = different_numbers(world, world.rank() == 0 ? 1 : 2);
   if (world.size() == 1) return;
-  EXPECT_TRUE(text.starts_with("1 of rank 0 on ")) << text;
-  EXPECT_NE(text.find(world.size() == 2 ? ", 2 of rank 1 on " : ", 2 of ranks 1 to "), std::string::npos)
+  EXPECT_TRUE(text.starts_with("1 on rank 0 (host ")) << text;
+  EXPECT_NE(text.find(world.size() == 2 ? ", 2 on rank 1 (host " : ", 2 on ranks 1 to "), std::string::npos)
       << text;
 }
 

@@ -154,7 +154,9 @@ void ForecastFile::add_variable(const SeriesInfo& series, const SeriesVariable& 
     std::vector<std::string> there;
     for (const NetcdfVariable& other : file_->variables()) there.push_back(other.name);
     user_error(
-        "{}: there is no variable {}, but {} has this variable. Add or rename a variable. This file has {}",
+        "{}: there is no variable {}, but {} has this variable. Add the variable to the forecast file, or "
+        "rename "
+        "one of the variables of the forecast file: {}",
         path_, wanted.name, series.path, fmt::join(there, ", "));
   }
   if (v->type == NetcdfType::text || !fits(*file_, *v, series, wanted.features))

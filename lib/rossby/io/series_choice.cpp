@@ -135,7 +135,7 @@ std::string why_nothing_fits(const ArrayFile& file) {
                         fmt::join(groups, ", "));
   hint += split_dates_text(file);
   if (!file.unreadable().empty()) hint += "; " + file.unreadable().front();
-  return hint;
+  return hint.empty() ? ". Give a variable these dimensions with xarray, or use another file" : hint;
 }
 
 }  // namespace

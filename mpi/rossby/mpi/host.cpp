@@ -83,7 +83,7 @@ std::string different_numbers(const Communicator& comm, int mine) {
     if (++groups > named) continue;
     const std::string ranks =
         last - first == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last - 1);
-    text += fmt::format("{}{} of {} on {}", text.empty() ? "" : ", ", all[first].number, ranks,
+    text += fmt::format("{}{} on {} (host {})", text.empty() ? "" : ", ", all[first].number, ranks,
                         all[first].host.data());
   }
   return groups > named ? text + ", …" : text;

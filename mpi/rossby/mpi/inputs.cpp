@@ -158,8 +158,8 @@ std::vector<std::string> forecast_variables(const Config& config) {
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (std::count(named.begin(), named.end(), inputs[k]) > 0)
       user_error(
-          "data.inputs, data.known_inputs: {} is forecast (data.variables), so that its past is read "
-          "anyway. Remove this name from the list",
+          "data.inputs, data.known_inputs: {0} is also forecast (data.variables), and the past of a forecast "
+          "variable is always an input. Remove {0} from data.inputs or data.known_inputs",
           inputs[k]);
     if (std::count(inputs.begin(), inputs.end(), inputs[k]) > 1)
       user_error("data.inputs, data.known_inputs: {} is named twice. Name each variable once", inputs[k]);

@@ -152,8 +152,9 @@ void read_plan(ScalingRun& run, bool place_known) {
   if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.place.time_groups < 1 || plan.place.stages < 1 ||
       plan.place.ranks % (plan.place.time_groups * plan.place.stages) != 0)
     user_error(
-        "{}: these numbers do not fit together: {} ranks on {} hosts in {} stages of {} time groups. Repeat "
-        "the run",
+        "{}: this process grid is impossible: {} ranks, {} hosts, {} stages, {} time groups. All must be at "
+        "least "
+        "1, and stages x time groups must divide the ranks. Repeat the run",
         file, plan.place.ranks, plan.place.hosts, plan.place.stages, plan.place.time_groups);
   if (!place_known) {
     run.place = plan.place;

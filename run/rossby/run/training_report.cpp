@@ -82,8 +82,8 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   for (const std::string& name : config.data.fixed)
     if (matched_by_position(domain.info, name, config.data.fixed_file)) {
       fmt::print(
-          "warning   {} (data.static_file): the nodes have no ids, so that they are matched by position with "
-          "the nodes of {}\n",
+          "warning   {} (data.static_file): the nodes have no ids and are matched by position with the nodes "
+          "of {}. Check that both files have the same order of nodes, or add node ids\n",
           config.data.fixed_file, domain.info.path);
       break;
     }

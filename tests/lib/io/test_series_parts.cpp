@@ -117,7 +117,10 @@ TEST_F(SeriesParts, AreTheOneFile) {
   EXPECT_EQ(cut.info().steps, 4);
   EXPECT_EQ(cut.info().all_steps, 9);
   EXPECT_EQ(values(cut).front(), 30.1F);
-  EXPECT_HAS(user_message([&] { (void)open({a, b, c}, 3, 10); }), "the file has 9 steps. Set data.first_step");
+  EXPECT_HAS(user_message([&] {
+               (void)open({a, b, c}, 3, 10);
+             }),
+             "the file has 9 steps. Set data.first_step");
   const std::string text = inspect_series(std::vector{a, b, c});
   EXPECT_HAS(text, "files     ");
   EXPECT_HAS(text, "time 9 x node 3");
