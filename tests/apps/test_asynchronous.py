@@ -70,6 +70,15 @@ class Grids(Asynchronous):
             self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-5 * one["loss"])
             self.assertAlmostEqual(mine["validation_mae"], one["validation_mae"], delta=1e-5)
 
+    def test_momentum_is_lowered_by_the_staleness(self):
+        """Momentum b lags b / (1 - b) updates: 1 less a half is that of 1 / 3, and no momentum remains if staleness lags more."""
+        one = ["window.batch=10", "parallel.time_groups=1", "optimiser.name=sgd", "optimiser.lr=0.001"]
+        for k, (momentum, correction, left) in enumerate((("0.5", "0.5", "0.3333333333333333"), ("0.5", "2", "0"))):
+            corrected, lower = f"corrected_{k}", f"lower_{k}"
+            self.succeed(1, *self.arguments(corrected, *one, f"optimiser.momentum={momentum}", f"train.momentum_correction={correction}"))
+            self.succeed(1, *self.arguments(lower, *one, f"optimiser.momentum={left}"))
+            self.assertEqual([line["loss"] for line in self.lines(corrected)], [line["loss"] for line in self.lines(lower)])
+
     def test_a_limit_of_staleness(self):
         for stale in ("drop", "wait"):
             os.environ["ROSSBY_SLOW_GROUPS"] = "1:0.02"

@@ -77,6 +77,7 @@ struct TrainSettings {
   Index max_staleness = 0;
   std::string stale = "drop";
   std::string staleness_lr = "none";
+  double momentum_correction = 0;
   std::string uneven = "wait";
 };
 [[nodiscard]] std::span<const Key<TrainSettings>> train_keys();

@@ -146,6 +146,14 @@ std::span<const Key<TrainSettings>> train_keys() {
           .one_of("none|inverse|power")
           .read_by("windows")
           .added(),
+      key<&TrainSettings::momentum_correction>(
+          "train.momentum_correction", "0", "updates",
+          "asynchronous: mean staleness, which acts like momentum. optimiser.beta1 (sgd: optimiser.momentum) "
+          "is "
+          "lowered, so that updates lag behind gradients as in a synchronous training")
+          .range(0, 1000000)
+          .read_by("windows")
+          .added(),
   };
   return table;
 }

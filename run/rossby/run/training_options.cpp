@@ -6,6 +6,17 @@
 #include "rossby/base/user_error.hpp"
 
 namespace rossby {
+namespace {
+
+/// Momentum b makes updates lag b / (1 - b) updates behind their gradients, and staleness adds to this lag
+/// (Mitliagkas et al., "Asynchrony begets momentum", 2016). Returns the momentum that leaves the sum as it
+/// was without staleness.
+double corrected(double momentum, double staleness) {
+  const double lag = std::max(momentum / (1 - momentum) - staleness, 0.0);
+  return lag / (1 + lag);
+}
+
+}  // namespace
 
 OptimiserOptions optimiser_options(const Config& config) {
   OptimiserOptions options;
@@ -17,6 +28,10 @@ OptimiserOptions optimiser_options(const Config& config) {
   options.beta2 = config.optimiser.beta2;
   options.epsilon = config.optimiser.epsilon;
   options.momentum = config.optimiser.momentum;
+  if (config.train.updates == "asynchronous" && config.train.momentum_correction > 0) {
+    options.beta1 = corrected(options.beta1, config.train.momentum_correction);
+    options.momentum = corrected(options.momentum, config.train.momentum_correction);
+  }
   options.absent = config.train.absent == "skip" ? Absent::skip : Absent::zero;
   options.seed = static_cast<std::uint64_t>(config.train.seed);
   options.fuse = config.train.sampling == "slabs";  // pairs touch only a few rows of a relation
