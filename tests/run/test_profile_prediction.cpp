@@ -55,10 +55,15 @@ TEST(ProfilePrediction, ErrorsThatRiseAgainKeepTheirBest) {
 }
 
 TEST(ProfilePrediction, AFoldThatOnlySomeWereTrainedOnIsShifted) {
-  const ProfileState state = state_of({candidate("a", "gru", {falling(1, 640), falling(2, 640)}),
-                                       candidate("b", "gru", {falling(1.1, 640), falling(2.2, 640)}),
-                                       candidate("c", "gru", {falling(1.2, 640), {}})},
-                                      {{0.64, 3, 1}, {0.64, 2, 2}}, 2);
+  std::vector<ProfiledCandidate> all = {candidate("a", "gru", {falling(1, 640), falling(2, 640)}),
+                                        candidate("b", "gru", {falling(1.1, 640), falling(2.2, 640)}),
+                                        candidate("c", "gru", {falling(1.2, 640), {}})};
+  // The shift is known well, and candidates lie far apart, so that little is drawn towards their level.
+  for (int k = 0; k < 20; ++k) {
+    const double end = 0.5 + 0.1 * k;
+    all.push_back(candidate(std::to_string(k), "gru", {falling(end, 640), falling(2 * end, 640)}));
+  }
+  const ProfileState state = state_of(all, {{0.64, 23, 1}, {0.64, 22, 2}}, 2);
   const Chances& both = state.candidates[0].chances;
   const Chances& one = state.candidates[2].chances;
   EXPECT_NEAR(one.predicted / both.predicted, 1.2, 0.1);
@@ -73,6 +78,7 @@ TEST(ProfilePrediction, AFoldThatOnlySomeWereTrainedOnIsShifted) {
 
 TEST(ProfilePrediction, UncertainCandidatesStayBeforeThoseThatAreSurelyWorse) {
   ProfiledCandidate late = candidate("late", "dcrnn", {{{4, 1.6}}});
+  late.expected = 1.2;  // its single point says little
   const ProfileState state = state_of(
       {candidate("best", "stid", {falling(1, 640)}), candidate("worse", "gru", {falling(1.08, 640)}), late},
       {{0.004, 3}}, 1);
@@ -109,8 +115,10 @@ TEST(ProfilePrediction, SiblingsOfAModelLendTheirShape) {
   const ProfileState state = state_of(
       {candidate("gru-a", "gru", {falling(1, 640, 0)}), candidate("gru-b", "gru", {falling(1.02, 640, 0)}),
        candidate("gru-c", "gru", {{{10, 1.1}}}), candidate("stid-a", "stid", {falling(1, 640, 1)}),
-       candidate("stid-b", "stid", {falling(1.02, 640, 1)}), candidate("stid-c", "stid", {{{10, 1.1}}})},
-      {{0.64, 6}}, 1);
+       candidate("stid-b", "stid", {falling(1.02, 640, 1)}), candidate("stid-c", "stid", {{{10, 1.1}}}),
+       // Candidates lie far apart, so that little is drawn towards their level.
+       candidate("tgcn-a", "tgcn", {falling(0.1, 640)}), candidate("tgcn-b", "tgcn", {falling(10, 640)})},
+      {{0.64, 8}}, 1);
   EXPECT_LT(state.candidates[5].chances.predicted, 0.9 * state.candidates[2].chances.predicted);
 }
 
