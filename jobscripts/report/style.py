@@ -77,12 +77,14 @@ class Pictures:
     def add(self, fig, name, caption, raster=False):
         """Writes a figure. `raster`: the page shows the PNG, for maps of many cells."""
         found = {}
-        fig.canvas.draw()
-        fig.set_layout_engine("none")  # lay out once, not for each kind
-        for kind in ("svg", "png"):
-            found[kind] = drawn(fig, kind)
-            write_whole(os.path.join(self.folder, f"{name}.{kind}"), found[kind])
-            self.files.append(f"{name}.{kind}")
+        fig.draw_without_rendering()
+        # Lay out once, not for each kind. savefig() sets the engine to what it was, and None means that of rcParams.
+        with pyplot.rc_context({"figure.constrained_layout.use": False}):
+            fig.set_layout_engine(None)
+            for kind in ("svg", "png"):
+                found[kind] = drawn(fig, kind)
+                write_whole(os.path.join(self.folder, f"{name}.{kind}"), found[kind])
+                self.files.append(f"{name}.{kind}")
         pyplot.close(fig)
         return Picture(name, caption, found["png"], "image/png") if raster else Picture(name, caption, found["svg"], "image/svg+xml")
 

@@ -170,19 +170,56 @@ Eofs leading_eofs(const Series& series, std::span<const double> mean, std::span<
   return eofs;
 }
 
+namespace {
+
+/// Up to this size, a call of LAPACK takes longer than the arithmetic.
+constexpr Index small = 16;
+
+/// As dpotrf_: row j of the factor, from its diagonal on, replaces that of the matrix.
+bool small_cholesky(double* matrix, Index n) {
+  for (Index j = 0; j < n; ++j) {
+    const double* row = matrix + j * n;
+    if (!(row[j] > 0)) return false;
+    const double inverse = 1 / std::sqrt(row[j]);
+    for (Index i = j; i < n; ++i) matrix[j * n + i] *= inverse;
+    for (Index k = j + 1; k < n; ++k)
+      for (Index i = k; i < n; ++i) matrix[k * n + i] -= row[k] * row[i];
+  }
+  return true;
+}
+
+void small_solve(const double* factor, Index n, double* x) {
+  for (Index j = 0; j < n; ++j) {
+    x[j] /= factor[j * n + j];
+    for (Index i = j + 1; i < n; ++i) x[i] -= factor[j * n + i] * x[j];
+  }
+  for (Index j = n - 1; j >= 0; --j) {
+    for (Index i = j + 1; i < n; ++i) x[j] -= factor[j * n + i] * x[i];
+    x[j] /= factor[j * n + j];
+  }
+}
+
+}  // namespace
+
 bool cholesky(std::span<double> matrix, Index size) {
+  if (size <= small) return small_cholesky(matrix.data(), size);
   const int n = static_cast<int>(size);
-  if (n == 0) return true;
   int info = 0;
   dpotrf_("L", &n, matrix.data(), &n, &info, 1);
   require(info >= 0, "dpotrf gets valid arguments");
+  for (Index i = 0; i < size && info == 0; ++i)
+    if (std::isnan(matrix[static_cast<std::size_t>(i * size + i)])) return false;  // which dpotrf may not see
   return info == 0;
 }
 
 void cholesky_solve(std::span<const double> factor, Index size, std::span<double> right, Index count) {
+  if (size <= small) {
+    for (Index k = 0; k < count; ++k) small_solve(factor.data(), size, right.data() + k * size);
+    return;
+  }
   const int n = static_cast<int>(size);
   const int columns = static_cast<int>(count);
-  if (n == 0 || columns == 0) return;
+  if (columns == 0) return;
   int info = 0;
   // Rows of `right` are columns in Fortran order.
   dpotrs_("L", &n, &columns, factor.data(), &n, right.data(), &n, &info, 1);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -103,6 +104,37 @@ TEST(LeadingPatterns, DoNotDependOnTheGrid) {
                       1e-9);
       for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(some.spread[k], one.spread[k], 1e-9);
     });
+  }
+}
+
+TEST(Cholesky, SolvesSystemsOfAnySize) {  // small ones without LAPACK
+  const Random random(4, "cholesky");
+  for (const Index n : {0, 1, 2, 7, 15, 16, 17, 40}) {
+    const auto at = [n](Index i, Index j) { return static_cast<std::size_t>(i * n + j); };
+    std::vector<double> root(static_cast<std::size_t>(n * n)), matrix(root.size()),
+        x(3 * static_cast<std::size_t>(n)), right(x.size());
+    for (std::size_t k = 0; k < root.size(); ++k) root[k] = random.normal(k);
+    for (std::size_t k = 0; k < x.size(); ++k) x[k] = random.normal(10'000 + k);
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < n; ++j) {
+        matrix[at(i, j)] = i == j ? 1 : 0;
+        for (Index k = 0; k < n; ++k) matrix[at(i, j)] += root[at(i, k)] * root[at(j, k)];
+      }
+    for (Index r = 0; r < 3; ++r)
+      for (Index i = 0; i < n; ++i)
+        for (Index j = 0; j < n; ++j)
+          right[static_cast<std::size_t>(r * n + i)] +=
+              matrix[at(i, j)] * x[static_cast<std::size_t>(r * n + j)];
+    std::vector<double> factor = matrix;
+    ASSERT_TRUE(cholesky(factor, n)) << n;
+    cholesky_solve(factor, n, right, 3);
+    for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(right[k], x[k], 1e-9) << n;
+    if (n == 0) continue;
+    for (const double bad : {-1.0, 0.0, std::numeric_limits<double>::quiet_NaN()}) {
+      factor = matrix;
+      factor[at(n - 1, n - 1)] = bad;
+      EXPECT_FALSE(cholesky(factor, n)) << n << ' ' << bad;
+    }
   }
 }
 

@@ -175,6 +175,34 @@ TEST(DirectLinear, SameForecastsAtAnyNumberOfRanks) {
     }
 }
 
+TEST(DirectLinear, OneSearchServesBothUntilTheSeriesChanges) {
+  const Series series = waves();
+  const TimeAxis time = axis();
+  const std::vector<Index> origins = parts().test_origins(horizons);
+  OneRankReducer reducer;
+  const auto alone = make_direct_ridge(settings(), time);
+  const std::vector<float> expected = run(*alone, series, parts(), origins, reducer);
+  const auto all = make_direct_baselines(settings(), time);
+  Baseline &ar = *all[1], &ridge = *all[2];
+  run(ar, series, parts(), origins, reducer);
+  EXPECT_EQ(run(ridge, series, parts(), origins, reducer), expected);
+  EXPECT_EQ(ridge.chosen(), alone->chosen());
+  // A search for another split or for other values is not taken over.
+  const Split shorter = make_split(steps, {.train = "300", .validation = "80"});
+  Series changed = rows_of(series, 0, nodes);
+  changed.at(420, 3, 0) += 40;  // in the validation part
+  const std::vector<std::pair<const Series*, Split>> others{{&series, shorter}, {&changed, parts()}};
+  for (const auto& [values, split] : others) {
+    run(ar, series, parts(), origins, reducer);
+    run(ridge, *values, split, origins, reducer);
+    const auto again = make_direct_ridge(settings(), time);
+    run(*again, *values, split, origins, reducer);
+    EXPECT_EQ(ridge.remark(), again->remark());
+    EXPECT_EQ(ridge.chosen(), again->chosen());
+    EXPECT_NE(ridge.remark(), alone->remark());
+  }
+}
+
 TEST(DirectLinear, BothFormsOfTheCrossRegressionAgree) {
   const Series series = waves();
   const TimeAxis time = axis();

@@ -131,9 +131,7 @@ std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSetting
   baselines.push_back(make_ridge_var(settings));
   constexpr Index most_horizons = 60;  // each horizon has its own regressions
   if (axis && settings.horizons >= 1 && settings.horizons <= most_horizons) {
-    baselines.push_back(make_cycle(settings, *axis));
-    baselines.push_back(make_direct_ar(settings, *axis));
-    baselines.push_back(make_direct_ridge(settings, *axis));
+    for (auto& direct : make_direct_baselines(settings, *axis)) baselines.push_back(std::move(direct));
   }
   return baselines;
 }

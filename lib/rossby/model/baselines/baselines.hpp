@@ -128,6 +128,11 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_direct_ridge(const BaselineSettings& settings,
                                                           const TimeAxis& axis);
 
+/// Returns cycle, direct_ar and direct_ridge. The two regressions search for cycles, lags and shrinkage once
+/// if both are fitted to the same series and split.
+[[nodiscard]] std::vector<std::unique_ptr<Baseline>> make_direct_baselines(const BaselineSettings& settings,
+                                                                           const TimeAxis& axis);
+
 /// Returns all baselines in the order of tables and files: persistence, climatology, ar1, lim, ridge_var.
 /// With an axis, annual_cycle and time_of_week follow climatology if the axis has them. With
 /// settings.horizons of 1 to 60, cycle, direct_ar and direct_ridge come last.

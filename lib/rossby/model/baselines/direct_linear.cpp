@@ -3,11 +3,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 #include <cblas.h>
 #include <fmt/format.h>
 
+#include "rossby/base/text_hash.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/model/baselines/baselines.hpp"
@@ -26,11 +29,33 @@ constexpr double margin = 0.002;     // by which a cycle must beat a simpler one
 
 enum class Kind { cycle, ar, ridge };
 
+/// What a search of the cycle and of the own regressions found: direct_ar and direct_ridge search alike.
+struct CycleSearch {
+  AnomalySpec about;
+  double best = std::numeric_limits<double>::infinity();  // error of the best cycle
+  std::vector<OwnChoice> choices;                         // of each lead
+  std::string tried;                                      // cycles and their errors
+  std::uint64_t input = 0;                                // hash of this rank's series and of the split
+};
+
+std::uint64_t input_of(const Series& series, const Split& split) {
+  const auto bytes = [](const auto& all) {
+    return std::string_view(reinterpret_cast<const char*>(all.data()), std::size(all) * sizeof(all[0]));
+  };
+  TextHash hash;
+  hash.add(bytes(series.values));
+  hash.add(bytes(split.role));
+  hash.add(bytes(split.breaks));
+  hash.add(fmt::format("{} {} {}", split.validation.first, split.validation.last, series.features));
+  return hash.value();
+}
+
 /// The cycle alone, with regressions of each node on its own past, or with regressions on all nodes as well.
 class DirectLinear final : public Baseline {
  public:
-  DirectLinear(Kind kind, const BaselineSettings& settings, const TimeAxis& axis)
-      : kind_(kind), settings_(settings), axis_(&axis) {}
+  DirectLinear(Kind kind, const BaselineSettings& settings, const TimeAxis& axis,
+               std::shared_ptr<CycleSearch> search = std::make_shared<CycleSearch>())
+      : kind_(kind), settings_(settings), axis_(&axis), search_(std::move(search)) {}
 
   [[nodiscard]] std::string_view name() const override {
     return kind_ == Kind::cycle ? "cycle" : kind_ == Kind::ar ? "direct_ar" : "direct_ridge";
@@ -42,8 +67,7 @@ class DirectLinear final : public Baseline {
     const std::vector<Split> deciding = deciding_splits(split, folds);
     const bool lent = split.validation.empty();
     cross_choices_.clear();
-    choose_cycle(series, deciding, reducer);
-    if (kind_ != Kind::cycle) choose_trend(series, deciding_split(split), lent, reducer);
+    search(series, split, deciding, reducer);
     if (kind_ == Kind::ridge) choose_cross(series, deciding, reducer);
     if (kind_ != Kind::ridge || lent) fit_about(about_, series, split, reducer);
     const bool bare = about_.cycle.kind == CycleKind::none;
@@ -51,7 +75,7 @@ class DirectLinear final : public Baseline {
                           !bare          ? "the cycle " + text_of(about_)
                           : about_.trend ? "a linear trend"
                                          : "the mean",
-                          lent ? "folds of the training part" : "the validation part", tried_);
+                          lent ? "folds of the training part" : "the validation part", search_->tried);
   }
 
   [[nodiscard]] std::string chosen() const override {
@@ -165,22 +189,30 @@ class DirectLinear final : public Baseline {
   }
 
   /// Selects the cycle with the smallest forecast error, and the own regressions of each lead about it.
-  void choose_cycle(const Series& series, std::span<const Split> deciding, Reducer& reducer) {
-    best_ = std::numeric_limits<double>::infinity();
-    tried_.clear();
-    for (const AnomalySpec& spec : candidates()) try_about(spec, series, deciding, reducer);
+  void search(const Series& series, const Split& split, std::span<const Split> deciding, Reducer& reducer) {
+    const std::uint64_t input = input_of(series, split);
+    std::vector<double> others{search_->input == input ? 0.0 : 1.0};
+    reducer.sum(std::span<double>(others));
+    if (others[0] > 0) {
+      *search_ = {};
+      for (const AnomalySpec& spec : candidates()) try_about(spec, series, deciding, reducer);
+      if (kind_ != Kind::cycle) try_trend(series, deciding_split(split), split.validation.empty(), reducer);
+      search_->input = input;
+    }
+    about_ = search_->about;
+    own_choices_ = search_->choices;
   }
 
   /// Adds a linear trend if it helps after the training part. Between training steps, the trend would be
   /// known.
-  void choose_trend(const Series& series, const Split& behind, bool lent, Reducer& reducer) {
-    if (about_.trend || behind.validation.first < behind.train.last) return;
+  void try_trend(const Series& series, const Split& behind, bool lent, Reducer& reducer) {
+    if (search_->about.trend || behind.validation.first < behind.train.last) return;
     const std::span<const Split> deciding(&behind, 1);
     if (lent) {
       std::vector<OwnChoice> choices;
-      best_ = error_about(about_, series, deciding, choices, reducer);
+      search_->best = error_about(search_->about, series, deciding, choices, reducer);
     }
-    AnomalySpec spec = about_;
+    AnomalySpec spec = search_->about;
     spec.trend = true;
     try_about(spec, series, deciding, reducer);
   }
@@ -189,19 +221,20 @@ class DirectLinear final : public Baseline {
   void try_about(const AnomalySpec& spec, const Series& series, std::span<const Split> deciding,
                  Reducer& reducer) {
     std::vector<OwnChoice> choices;
+    std::string& tried = search_->tried;
     double mean = 0;
     try {
       mean = error_about(spec, series, deciding, choices, reducer);
     } catch (const UserError&) {  // the axis has no such cycle, on all ranks
-      if (tried_.empty()) throw;
+      if (tried.empty()) throw;
       return;
     }
-    const bool first = tried_.empty();
-    tried_ += fmt::format("{}{} {:.4g}", first ? "" : ", ", text_of(spec), mean);
-    if (!first && !(mean < (1 - margin) * best_)) return;
-    best_ = mean;
-    about_ = spec;
-    own_choices_ = std::move(choices);
+    const bool first = tried.empty();
+    tried += fmt::format("{}{} {:.4g}", first ? "" : ", ", text_of(spec), mean);
+    if (!first && !(mean < (1 - margin) * search_->best)) return;
+    search_->best = mean;
+    search_->about = spec;
+    search_->choices = std::move(choices);
   }
 
   /// Returns the mean over leads of the RMSE of the best own regressions, or of the cycle alone.
@@ -412,17 +445,27 @@ class DirectLinear final : public Baseline {
   BaselineSettings settings_;
   const TimeAxis* axis_;
   AnomalySpec about_;
-  double best_ = 0;                         // error of the best cycle
+  std::shared_ptr<CycleSearch> search_;
   std::vector<OwnChoice> own_choices_;      // of each lead
   std::vector<CrossChoice> cross_choices_;  // of each lead
   std::unique_ptr<AnomalySeries> anomalies_;
   std::unique_ptr<OwnRegression> own_;
   std::vector<Index> training_;  // steps whose targets at all leads are training steps
   std::map<Key, std::unique_ptr<CrossRegression>> crosses_;
-  std::string tried_, remark_;
+  std::string remark_;
 };
 
 }  // namespace
+
+std::vector<std::unique_ptr<Baseline>> make_direct_baselines(const BaselineSettings& settings,
+                                                             const TimeAxis& axis) {
+  const auto search = std::make_shared<CycleSearch>();
+  std::vector<std::unique_ptr<Baseline>> all;
+  all.push_back(make_cycle(settings, axis));
+  all.push_back(std::make_unique<DirectLinear>(Kind::ar, settings, axis, search));
+  all.push_back(std::make_unique<DirectLinear>(Kind::ridge, settings, axis, search));
+  return all;
+}
 
 std::unique_ptr<Baseline> make_cycle(const BaselineSettings& settings, const TimeAxis& axis) {
   return std::make_unique<DirectLinear>(Kind::cycle, settings, axis);

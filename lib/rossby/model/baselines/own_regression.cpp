@@ -84,7 +84,9 @@ struct OwnRegression::Column {
   std::vector<double> means;  // (T, halflives)
   std::vector<double> rows;   // (origins, regressors), of the current call
   std::vector<double> gram, right;
-  double targets = 0, squares = 0;  // number of targets, and Σ y²
+  double targets = 0, squares = 0;   // number of targets, and Σ y²
+  std::vector<double> coefficients;  // (regressors), of the last choice; 0 for those that it lacks
+  std::vector<double> own, change;   // kept for the next call: allocations would cost more than sums
 };
 
 Index OwnRegression::set_of(const OwnChoice& choice) {
@@ -108,7 +110,7 @@ Index OwnRegression::count() const {
   return most_lags + std::ssize(halflives_) + std::ssize(earlier_);
 }
 
-std::vector<Index> OwnRegression::used(const OwnChoice& choice) const {
+std::vector<Index> OwnRegression::regressors_of(const OwnChoice& choice) const {
   std::vector<Index> list;
   for (Index l = 0; l < choice.lags; ++l) list.push_back(l);
   if (choice.slow)
@@ -175,12 +177,12 @@ OwnRegression::OwnRegression(const AnomalySeries& anomalies, const Split& split,
     reducer.sum(std::span<double>(pooled.gram));
     reducer.sum(std::span<double>(pooled.right));
   }
-  common_.resize(as_size(leads * features));
+  shared_.resize(as_size(leads * features));
   for (Index k = 0; k < leads * features; ++k) {
-    common_[as_size(k)].resize(as_size(sets));
+    shared_[as_size(k)].resize(as_size(sets));
     for (const OwnChoice& choice : choices())
-      if (std::vector<double>& one = common_[as_size(k)][as_size(set_of(choice))]; one.empty())
-        one = common(k / features + 1, k % features, choice);
+      if (Shared& one = shared_[as_size(k)][as_size(set_of(choice))]; one.used.empty())
+        one = shared(k / features + 1, k % features, choice);
   }
 }
 
@@ -191,12 +193,13 @@ void OwnRegression::load(Index column, bool training, Column& work) const {
   work.x.resize(as_size(from.steps));
   work.means.resize(as_size(from.steps * spans));
   constexpr double prior = 2;  // number of zeros before the first value
-  std::vector<double> sum(as_size(spans)), number(as_size(spans));
+  std::vector<double> sum(as_size(spans)), number(as_size(spans)), keeps;
+  for (const double halflife : halflives_) keeps.push_back(std::exp2(-1 / halflife));
   for (Index t = 0; t < from.steps; ++t) {
     const bool seen = !std::isnan(from.values[t * width + column]);
     work.x[as_size(t)] = static_cast<double>(known.values[t * width + column]);
     for (Index k = 0; k < spans; ++k) {
-      const double keep = std::exp2(-1 / halflives_[as_size(k)]);
+      const double keep = keeps[as_size(k)];
       sum[as_size(k)] = keep * sum[as_size(k)] + (seen ? work.x[as_size(t)] : 0);
       number[as_size(k)] = keep * number[as_size(k)] + (seen ? 1 : 0);
       work.means[as_size(t * spans + k)] = sum[as_size(k)] / (number[as_size(k)] + prior);
@@ -244,60 +247,61 @@ void OwnRegression::products(Column& work, Index column, Index lead) const {
                 work.rows.data(), static_cast<int>(p), 0.0, work.gram.data(), static_cast<int>(p));
 }
 
-std::vector<double> OwnRegression::common(Index lead, Index feature, const OwnChoice& choice) const {
-  const std::vector<Index> list = used(choice);
-  const Index all = count(), p = std::ssize(list);
+OwnRegression::Shared OwnRegression::shared(Index lead, Index feature, const OwnChoice& choice) const {
+  Shared set;
+  set.used = regressors_of(choice);
+  const Index all = count(), p = std::ssize(set.used);
   const Pooled& pooled = pooled_[as_size(lead - 1)];
-  std::vector<double> gram(as_size(p * p)), right(as_size(p));
+  std::vector<double> gram(as_size(p * p));
+  set.coefficients.resize(as_size(p));
   double trace = 0;
   for (Index i = 0; i < p; ++i) {
-    right[as_size(i)] = pooled.right[as_size(feature * all + list[as_size(i)])];
+    const Index row = feature * all + set.used[as_size(i)];
+    set.coefficients[as_size(i)] = pooled.right[as_size(row)];
     for (Index j = 0; j < p; ++j)
-      gram[as_size(i * p + j)] =
-          pooled.gram[as_size((feature * all + list[as_size(i)]) * all + list[as_size(j)])];
+      gram[as_size(i * p + j)] = pooled.gram[as_size(row * all + set.used[as_size(j)])];
     trace += gram[as_size(i * p + i)];
   }
+  if (trace > 0) {
+    set.penalty = gram;
+    for (double& one : set.penalty) one /= trace / static_cast<double>(p);
+    for (Index i = 0; i < p; ++i) set.penalty[as_size(i * p + i)] += 0.1;
+  }
   for (Index i = 0; i < p; ++i) gram[as_size(i * p + i)] += 1e-4 * trace / static_cast<double>(p);
-  if (!(trace > 0) || !cholesky(gram, p)) return std::vector<double>(as_size(p), 0.0);
-  cholesky_solve(gram, p, right, 1);
-  return right;
+  if (trace > 0 && cholesky(gram, p))
+    cholesky_solve(gram, p, set.coefficients, 1);
+  else
+    set.coefficients.assign(as_size(p), 0.0);
+  return set;
 }
 
-std::vector<double> OwnRegression::coefficients(const Column& work, Index column, Index lead,
-                                                const OwnChoice& choice) const {
-  const std::vector<Index> list = used(choice);
-  const Index all = count(), p = std::ssize(list), f = column % anomalies_->full.features;
-  const Pooled& pooled = pooled_[as_size(lead - 1)];
-  std::vector<double> common =
-      common_[as_size((lead - 1) * anomalies_->full.features + f)][as_size(set_of(choice))];
-  std::vector<double> own(as_size(p * p)), right(as_size(p)), result(as_size(all), 0.0);
-  double pooled_trace = 0, trace = 0;
+void OwnRegression::coefficients(Column& work, Index column, Index lead, const OwnChoice& choice) const {
+  const Index all = count(), f = column % anomalies_->full.features;
+  const Shared& set = shared_[as_size((lead - 1) * anomalies_->full.features + f)][as_size(set_of(choice))];
+  const Index p = std::ssize(set.used);
+  work.coefficients.assign(as_size(all), 0.0);
+  for (Index i = 0; i < p; ++i)
+    work.coefficients[as_size(set.used[as_size(i)])] = set.coefficients[as_size(i)];
+  double trace = 0;
+  for (const Index k : set.used) trace += work.gram[as_size(k * (all + 1))];
+  if (!std::isfinite(choice.pull) || !(trace > 0) || set.penalty.empty()) return;
+  // Products without the part of the common coefficients, shrunk towards 0.
+  const double pull = choice.pull * trace / static_cast<double>(p) / std::max(work.targets, 1.0);
+  work.own.resize(as_size(p * p));
+  work.change.resize(as_size(p));
   for (Index i = 0; i < p; ++i) {
-    trace += work.gram[as_size(list[as_size(i)] * (all + 1))];
-    pooled_trace += pooled.gram[as_size((f * all + list[as_size(i)]) * all + list[as_size(i)])];
-  }
-  if (std::isfinite(choice.pull) && trace > 0 && pooled_trace > 0) {
-    // Products without the part of the common coefficients, shrunk towards 0.
-    const double pull = choice.pull * trace / static_cast<double>(p) / std::max(work.targets, 1.0),
-                 each = pooled_trace / static_cast<double>(p);
-    for (Index i = 0; i < p; ++i) {
-      right[as_size(i)] = work.right[as_size(list[as_size(i)])];
-      for (Index j = 0; j < p; ++j) {
-        const double product = work.gram[as_size(list[as_size(i)] * all + list[as_size(j)])];
-        right[as_size(i)] -= product * common[as_size(j)];
-        own[as_size(i * p + j)] =
-            product +
-            pull * (pooled.gram[as_size((f * all + list[as_size(i)]) * all + list[as_size(j)])] / each +
-                    (i == j ? 0.1 : 0));
-      }
+    const double* products = work.gram.data() + set.used[as_size(i)] * all;
+    double right = work.right[as_size(set.used[as_size(i)])];
+    for (Index j = 0; j < p; ++j) {
+      const double product = products[set.used[as_size(j)]];
+      right -= product * set.coefficients[as_size(j)];
+      work.own[as_size(i * p + j)] = product + pull * set.penalty[as_size(i * p + j)];
     }
-    if (cholesky(own, p)) {
-      cholesky_solve(own, p, right, 1);
-      for (Index i = 0; i < p; ++i) common[as_size(i)] += right[as_size(i)];
-    }
+    work.change[as_size(i)] = right;
   }
-  for (Index i = 0; i < p; ++i) result[as_size(list[as_size(i)])] = common[as_size(i)];
-  return result;
+  if (!cholesky(work.own, p)) return;
+  cholesky_solve(work.own, p, work.change, 1);
+  for (Index i = 0; i < p; ++i) work.coefficients[as_size(set.used[as_size(i)])] += work.change[as_size(i)];
 }
 
 std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::vector<double>& targets,
@@ -321,8 +325,8 @@ std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::v
         for (Index lead = 1; lead <= leads && !origins.empty(); ++lead) {
           products(trained, c, lead);
           for (Index k = 0; k < kinds; ++k) {
-            const std::vector<double> b = coefficients(trained, c, lead, choices()[as_size(k)]);
-            for (Index i = 0; i < p; ++i) weights[as_size(i * kinds + k)] = b[as_size(i)];
+            coefficients(trained, c, lead, choices()[as_size(k)]);
+            for (Index i = 0; i < p; ++i) weights[as_size(i * kinds + k)] = trained.coefficients[as_size(i)];
           }
           regressors(known, lead, origins, known.rows);
           forecasts.assign(origins.size() * as_size(kinds), 0.0);
@@ -361,7 +365,8 @@ void OwnRegression::training_residuals(Index column, Index first, std::span<cons
   for (std::size_t k = 0; k < choices.size(); ++k) {
     const Index lead = first + static_cast<Index>(k);
     products(work, column, lead);
-    const std::vector<double> b = coefficients(work, column, lead, choices[k]);
+    coefficients(work, column, lead, choices[k]);
+    const std::vector<double>& b = work.coefficients;
     regressors(own_period ? known : work, lead, origins, work.rows);
     for (std::size_t q = 0; q < origins.size(); ++q) {
       const double forecast = std::inner_product(
@@ -382,7 +387,8 @@ void OwnRegression::forecasts(Index column, Index first, std::span<const OwnChoi
   for (std::size_t k = 0; k < choices.size(); ++k) {
     const Index lead = first + static_cast<Index>(k);
     products(work, column, lead);
-    const std::vector<double> b = coefficients(work, column, lead, choices[k]);
+    coefficients(work, column, lead, choices[k]);
+    const std::vector<double>& b = work.coefficients;
     if (!variance.empty()) {  // y'y − 2·b'r + b'Gb
       const Index p = std::ssize(b);
       double squares = work.squares;

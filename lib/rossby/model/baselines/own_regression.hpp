@@ -57,15 +57,21 @@ class OwnRegression {
   struct Pooled {
     std::vector<double> gram, right;  // (features of a series, regressors, regressors), (…, regressors)
   };
+  /// What all nodes share in a set of regressors; one for each lead, feature and set.
+  struct Shared {
+    std::vector<Index> used;           // regressors
+    std::vector<double> coefficients;  // (used)
+    std::vector<double> penalty;       // (used, used), of a node's deviation; empty: all regressors are 0
+  };
   void load(Index column, bool training, Column& work) const;
   void regressors(const Column& work, Index lead, std::span<const Index> origins,
                   std::vector<double>& out) const;
   void products(Column& work, Index column, Index lead) const;
-  [[nodiscard]] std::vector<double> coefficients(const Column& work, Index column, Index lead,
-                                                 const OwnChoice& choice) const;
-  [[nodiscard]] std::vector<double> common(Index lead, Index feature, const OwnChoice& choice) const;
+  /// Needs products() of the column and lead; writes work.coefficients.
+  void coefficients(Column& work, Index column, Index lead, const OwnChoice& choice) const;
+  [[nodiscard]] Shared shared(Index lead, Index feature, const OwnChoice& choice) const;
   [[nodiscard]] static Index set_of(const OwnChoice& choice);
-  [[nodiscard]] std::vector<Index> used(const OwnChoice& choice) const;
+  [[nodiscard]] std::vector<Index> regressors_of(const OwnChoice& choice) const;
   [[nodiscard]] Index count() const;
 
   const AnomalySeries* anomalies_;
@@ -76,8 +82,7 @@ class OwnRegression {
       earlier_;  // (periods, T): the step a day, a week or a year before; −1: none
   std::vector<std::vector<Index>> origins_;  // (leads)
   std::vector<Pooled> pooled_;               // (leads)
-  /// (leads · features, sets of regressors): coefficients shared by all nodes.
-  std::vector<std::vector<std::vector<double>>> common_;
+  std::vector<std::vector<Shared>> shared_;  // (leads · features, sets of regressors)
 };
 
 }  // namespace rossby
