@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 rossby = ""
 mpiexec = ""
@@ -67,6 +68,7 @@ class ProgramTest(unittest.TestCase):
     """Tests of one class share a folder, self.folder, which is the working directory of every command."""
 
     maxDiff = None
+    groups = False  # whether the class's configuration has groups or stages of ranks
 
     @classmethod
     def setUpClass(cls):
@@ -117,11 +119,13 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def start(cls, ranks, arguments, folders=None, codes=None, alone=False):
-        """Starts the program. `alone`: one rank without mpiexec, which takes a third of the time."""
+        """Starts the program. `alone`: one rank without mpiexec and its daemon, in half of the time."""
+        more = {"ROSSBY_TEST_CODES": codes or cls.folder}
+        if alone:  # a folder of its own: all such processes have the same name
+            more.update(OMPI_MCA_ess_singleton_isolated="1", OMPI_MCA_orte_tmpdir_base=codes)
         return subprocess.Popen(
-            [rossby, *arguments] if alone else cls.command(ranks, arguments, folders), cwd=cls.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env=dict(os.environ, ROSSBY_TEST_CODES=codes or cls.folder))
+            [rossby, *arguments] if alone else cls.command(ranks, arguments, folders), cwd=cls.folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=dict(os.environ, **more))
 
     @classmethod
     def run_ranks(cls, ranks, *arguments, folders=None, limit=240):
@@ -164,7 +168,13 @@ class ProgramTest(unittest.TestCase):
         return max(10.0, 20 * cls.startup)
 
     def refuse(self, ranks, arguments, *patterns, code=1, folders=None):
-        """Checks that all ranks end with `code` in time, and one line on stderr matches every pattern."""
+        """Checks that all ranks end with `code` in time, and one line on stderr matches every pattern.
+
+        Two of three refusals on two ranks take one rank, unless the test is long or is about groups or stages.
+        """
+        said = repr((arguments, patterns)).replace(self.folder, "")
+        if ranks == 2 and not (folders or long_tests or self.groups or "parallel." in said) and zlib.crc32(said.encode()) % 3 > 0:
+            ranks = 1
         limit = self.time_limit(ranks)
         before = self.files()
         result = self.run_ranks(ranks, *arguments, folders=folders, limit=limit)

@@ -24,6 +24,7 @@ STEP = re.compile(r"step-0*(\d+)\.h5$")
 
 class Windowed(Runs):
     config = "windows.toml"
+    groups = True
 
     @classmethod
     def setUpClass(cls):

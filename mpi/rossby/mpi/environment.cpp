@@ -132,9 +132,6 @@ ThreadLevel granted_threads() {
 
 Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::uncaught_exceptions()) {
   setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
-  // Without mpirun, Open MPI starts a daemon in case that the program starts others: half of a short
-  // command's time.
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, mpi_level(level), &provided);
   if (provided < MPI_THREAD_FUNNELED)
