@@ -164,11 +164,11 @@ class Reports(Studies):
                 (lambda line: "[1]\n", "line 2 is not a JSON object"),
                 (lambda line: "\0\n", "line 2 is not a JSON object"),
                 (lambda line: line.replace('"waiting":', '"wating":'), "'rossby train' did not write line 2: .*waiting"),
-                (lambda line: re.sub('"epoch_seconds":', '"epoch_seconds":-', line), "line 2 .*: epoch_seconds is -"),
-                (lambda line: re.sub('"steps":', '"steps":1e300,"x":', line), "line 2 .*: steps is 1e"),
-                (lambda line: line.replace('"ranks":2', '"ranks":0'), "line 2 .*: ranks is 0"),
-                (lambda line: line.replace('"ranks":2', '"ranks":3'), "line 2 .*: row_blocks x stages x time_groups is not ranks"),
-                (lambda line: re.sub('"step_seconds":{.*?}', '"step_seconds":7', line), "did not write line 2")):
+                (lambda line: re.sub('"epoch_seconds":', '"epoch_seconds":-', line), "'rossby train' did not write line 2: epoch_seconds is -"),
+                (lambda line: re.sub('"steps":', '"steps":1e300,"x":', line), "'rossby train' did not write line 2: steps is 1e"),
+                (lambda line: line.replace('"ranks":2', '"ranks":0'), "'rossby train' did not write line 2: ranks is 0"),
+                (lambda line: line.replace('"ranks":2', '"ranks":3'), "'rossby train' did not write line 2: row_blocks x stages x time_groups is not ranks"),
+                (lambda line: re.sub('"step_seconds":{.*?}', '"step_seconds":7', line), "'rossby train' did not write line 2")):
             changed = change(whole[1])
             self.assertNotEqual(changed, whole[1])
             metrics.write_text("".join([whole[0], changed, *whole[2:]]))
@@ -178,14 +178,14 @@ class Reports(Studies):
         self.refuse(2, ["report", "scaling", "all_bad", "-o", "never"], "none of the 1 runs can be tabulated. .*line 2")
         self.assertFalse(os.path.exists(self.path("never")))
         metrics.write_text("".join(whole))
-        for text, pattern in (("{", "run2/plan.json: not JSON"), ("{}", "run2/plan.json: not a plan")):
+        for text, pattern in (("{", "run2/plan.json: the file is damaged: not JSON"), ("{}", "run2/plan.json: not a plan")):
             (folder / "run2/plan.json").write_text(text)
             with self.subTest(text):
                 self.left_out("bad", "run2", "bad/" + pattern)
             (folder / "run2/plan.json").unlink()
         for name, text, pattern in (
                 ("study.json", "[", "study.json: not a study"), ("study.json", '{"format": 2}', "study.json: .*format 2"),
-                ("study.json", '{"format": 1, "kind": "week"}', "study.json: .*kind \"week\", but must be"),
+                ("study.json", '{"format": 1, "kind": "week"}', "study.json: .*kind is \"week\", but must be"),
                 ("study.json", '{"format": 1, "kind": "weak", "label": "x"}', "study.json: .*scaled")):
             (folder / name).write_text(text)
             with self.subTest(text):

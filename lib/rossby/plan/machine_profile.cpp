@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "rossby/base/plain_text.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/plan/json_fields.hpp"
@@ -207,7 +208,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     user_error(
         "{}: this is not a machine file of 'rossby calibrate': {}. Measure again with 'rossby calibrate "
         "--replace'",
-        origin, error.what());
+        origin, plain_text(error));
   }
 }
 

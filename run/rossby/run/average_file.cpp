@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/text_hash.hpp"
+#include "rossby/base/plain_text.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"
@@ -107,7 +108,7 @@ Average read_average(const std::string& directory) {
     return average;
   } catch (const nlohmann::json::exception& error) {
     user_error("{}: not a file of 'rossby average' ({}). Make the average again with 'rossby average'", path,
-               error.what());
+               plain_text(error));
   } catch (const UserError& error) {
     user_error("{}: not a file of 'rossby average' ({}). Make the average again with 'rossby average'", path,
                error.what());

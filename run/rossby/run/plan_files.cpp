@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/plain_text.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/plan/json_fields.hpp"
 #include "rossby/plan/rates.hpp"
@@ -110,7 +111,7 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     return plan;
   } catch (const Json::exception& error) {
     user_error("{}: not a plan of 'rossby train --machine': {}. Repeat the training with --machine", origin,
-               error.what());
+               plain_text(error));
   }
 }
 

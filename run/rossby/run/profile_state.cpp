@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/plain_text.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/run/version.hpp"
 
@@ -198,7 +199,7 @@ ProfileState profile_from_text(const std::string& text, const std::string& origi
     user_error(
         "{}: not what 'rossby profile' writes ({}). Remove this file, or profile into another "
         "directory with -o",
-        origin, error.what());
+        origin, plain_text(error));
   } catch (const UserError& error) {
     user_error("{}: {}. Remove this file, or profile into another directory with -o", origin, error.what());
   }

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/plain_text.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"
@@ -123,7 +124,7 @@ Metrics read_metrics(const std::string& file) {
       metrics.place = place;
     } catch (const std::exception& error) {
       user_error("{}: 'rossby train' did not write line {}: {}. Repeat the run, or remove its folder", file,
-                 number, error.what());
+                 number, plain_text(error));
     }
   }
   return metrics;
@@ -297,7 +298,7 @@ StudyFile read_study_file(const std::string& folder) {
     for (const Json& run : json.value("runs", Json::array())) study.runs.push_back(run.at("run"));
   } catch (const std::exception& error) {
     user_error("{}: not a study of jobscripts/scaling: {}. Restore this file, or remove it and give --kind",
-               file, error.what());
+               file, plain_text(error));
   }
   study.found = true;
   return study;

@@ -1,9 +1,11 @@
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/plain_text.hpp"
 
 namespace rossby {
 namespace {
@@ -28,6 +30,12 @@ TEST(Error, BugNamesItsPlace) {
 TEST(Error, MessagesOfUsersAreOneLineWhateverFilesHold) {
   const UserError error("units \"days\nsince\r\x1b[2J\x7f\" of é");
   EXPECT_EQ(std::string(error.what()), "units \"days since  [2J \" of é");
+}
+
+TEST(Error, PlainTextsLackTheCodesOfTheJsonLibrary) {
+  EXPECT_EQ(plain_text(std::runtime_error("[json.exception.out_of_range.403] key 'x' not found")),
+            "key 'x' not found");
+  EXPECT_EQ(plain_text(std::runtime_error("line [3] is empty")), "line [3] is empty");
 }
 
 TEST(Error, EditDistance) {
