@@ -12,8 +12,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "rossby/base/text_hash.hpp"
 #include "rossby/base/plain_text.hpp"
+#include "rossby/base/text_hash.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"
