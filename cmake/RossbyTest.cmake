@@ -11,7 +11,7 @@
 #     a long one: only the nightly steps run it (ctest -C Nightly)
 # rossby_fuzz_target(<name> SOURCES ... LINK targets... [LABELS ...])
 #     fuzz_<name> from a source with LLVMFuzzerTestOneInput; its CTest entry fuzz_corpus_<name> runs every file of
-#     tests/fuzz/corpus/<name> once, in any build that has it
+#     tests/fuzz/corpus/<name> once; only builds with sanitizers have those of tests/fuzz
 #
 # A test program returns 77 if all of its tests were skipped (tests/support/exit_code.hpp); a regular expression on
 # its output would not do, because CTest gives a matching one precedence over failures.
