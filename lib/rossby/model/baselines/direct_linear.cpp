@@ -4,17 +4,16 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include <cblas.h>
 #include <fmt/format.h>
 
-#include "rossby/base/text_hash.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/model/baselines/baselines.hpp"
 #include "rossby/model/baselines/cross_regression.hpp"
+#include "rossby/model/baselines/cycle_search.hpp"
 #include "rossby/model/baselines/deciding_splits.hpp"
 #include "rossby/model/baselines/direct_choices.hpp"
 #include "rossby/model/baselines/own_regression.hpp"
@@ -25,30 +24,8 @@ namespace {
 
 constexpr Index block_of_rows = 64;  // solved for at once
 constexpr Index folds = 5;           // used if there is no validation part
-constexpr double margin = 0.002;     // by which a cycle must beat a simpler one
 
 enum class Kind { cycle, ar, ridge };
-
-/// What a search of the cycle and of the own regressions found: direct_ar and direct_ridge search alike.
-struct CycleSearch {
-  AnomalySpec about;
-  double best = std::numeric_limits<double>::infinity();  // error of the best cycle
-  std::vector<OwnChoice> choices;                         // of each lead
-  std::string tried;                                      // cycles and their errors
-  std::uint64_t input = 0;                                // hash of this rank's series and of the split
-};
-
-std::uint64_t input_of(const Series& series, const Split& split) {
-  const auto bytes = [](const auto& all) {
-    return std::string_view(reinterpret_cast<const char*>(all.data()), std::size(all) * sizeof(all[0]));
-  };
-  TextHash hash;
-  hash.add(bytes(series.values));
-  hash.add(bytes(split.role));
-  hash.add(bytes(split.breaks));
-  hash.add(fmt::format("{} {} {}", split.validation.first, split.validation.last, series.features));
-  return hash.value();
-}
 
 /// The cycle alone, with regressions of each node on its own past, or with regressions on all nodes as well.
 class DirectLinear final : public Baseline {
@@ -67,12 +44,17 @@ class DirectLinear final : public Baseline {
     const std::vector<Split> deciding = deciding_splits(split, folds);
     const bool lent = split.validation.empty();
     cross_choices_.clear();
-    search(series, split, deciding, reducer);
+    search_->run(settings_.anomalies, kind_ != Kind::cycle, series, split, deciding, reducer,
+                 [&](const AnomalySpec& spec, std::span<const Split> by, std::vector<OwnChoice>& choices) {
+                   return error_about(spec, series, by, choices, reducer);
+                 });
+    about_ = search_->about;
+    own_choices_ = search_->choices;
     if (kind_ == Kind::ridge) choose_cross(series, deciding, reducer);
     if (kind_ != Kind::ridge || lent) fit_about(about_, series, split, reducer);
     const bool bare = about_.cycle.kind == CycleKind::none;
     remark_ = fmt::format("{}: anomalies from {}; RMSE of {} with each cycle: {}", name(),
-                          !bare          ? "the cycle " + text_of(about_)
+                          !bare          ? "the cycle " + CycleSearch::text_of(about_)
                           : about_.trend ? "a linear trend"
                                          : "the mean",
                           lent ? "folds of the training part" : "the validation part", search_->tried);
@@ -136,26 +118,6 @@ class DirectLinear final : public Baseline {
   [[nodiscard]] Index rows() const { return anomalies_->full.rows; }
   [[nodiscard]] Index features() const { return anomalies_->full.features; }
 
-  /// Returns the candidate cycles, simple ones first.
-  [[nodiscard]] std::vector<AnomalySpec> candidates() const {
-    std::vector<AnomalySpec> all;
-    for (const CycleKind kind : all_cycle_kinds)
-      for (const Index harmonics :
-           kind == CycleKind::day_of_year ? std::vector<Index>{1, 2, 3} : std::vector<Index>{1}) {
-        AnomalySpec& spec = all.emplace_back(settings_.anomalies);
-        spec.cycle.kind = kind;
-        spec.cycle.harmonics = harmonics;
-      }
-    return all;
-  }
-
-  static std::string text_of(const AnomalySpec& spec) {
-    std::string name(name_of(spec.cycle.kind));
-    if (spec.cycle.kind == CycleKind::day_of_year)
-      name += fmt::format(" ({} harmonics)", spec.cycle.harmonics);
-    return spec.trend ? name + " and a linear trend" : name;
-  }
-
   /// Returns the number of different forms: without a cycle, there is no own period.
   static int forms_about(const AnomalySpec& spec) {
     return static_cast<int>(std::size(cross_forms)) / (spec.cycle.kind == CycleKind::none ? 2 : 1);
@@ -186,55 +148,6 @@ class DirectLinear final : public Baseline {
         crosses_[{f, l}] =
             std::make_unique<CrossRegression>(*anomalies_, training_, f, cross_forms[l].lags,
                                               cross_forms[l].own_period, settings_.solver, reducer);
-  }
-
-  /// Selects the cycle with the smallest forecast error, and the own regressions of each lead about it.
-  void search(const Series& series, const Split& split, std::span<const Split> deciding, Reducer& reducer) {
-    const std::uint64_t input = input_of(series, split);
-    std::vector<double> others{search_->input == input ? 0.0 : 1.0};
-    reducer.sum(std::span<double>(others));
-    if (others[0] > 0) {
-      *search_ = {};
-      for (const AnomalySpec& spec : candidates()) try_about(spec, series, deciding, reducer);
-      if (kind_ != Kind::cycle) try_trend(series, deciding_split(split), split.validation.empty(), reducer);
-      search_->input = input;
-    }
-    about_ = search_->about;
-    own_choices_ = search_->choices;
-  }
-
-  /// Adds a linear trend if it helps after the training part. Between training steps, the trend would be
-  /// known.
-  void try_trend(const Series& series, const Split& behind, bool lent, Reducer& reducer) {
-    if (search_->about.trend || behind.validation.first < behind.train.last) return;
-    const std::span<const Split> deciding(&behind, 1);
-    if (lent) {
-      std::vector<OwnChoice> choices;
-      search_->best = error_about(search_->about, series, deciding, choices, reducer);
-    }
-    AnomalySpec spec = search_->about;
-    spec.trend = true;
-    try_about(spec, series, deciding, reducer);
-  }
-
-  /// Keeps `spec` if its error is clearly below the best one so far.
-  void try_about(const AnomalySpec& spec, const Series& series, std::span<const Split> deciding,
-                 Reducer& reducer) {
-    std::vector<OwnChoice> choices;
-    std::string& tried = search_->tried;
-    double mean = 0;
-    try {
-      mean = error_about(spec, series, deciding, choices, reducer);
-    } catch (const UserError&) {  // the axis has no such cycle, on all ranks
-      if (tried.empty()) throw;
-      return;
-    }
-    const bool first = tried.empty();
-    tried += fmt::format("{}{} {:.4g}", first ? "" : ", ", text_of(spec), mean);
-    if (!first && !(mean < (1 - margin) * search_->best)) return;
-    search_->best = mean;
-    search_->about = spec;
-    search_->choices = std::move(choices);
   }
 
   /// Returns the mean over leads of the RMSE of the best own regressions, or of the cycle alone.
