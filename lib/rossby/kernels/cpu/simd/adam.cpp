@@ -10,7 +10,7 @@ template <bool with_m>
 constexpr int together = register_bytes == 64 ? (with_m ? 4 : 8) : 2;
 
 // Prefetch distance in registers: with fast memory, a shorter distance comes too late.
-constexpr Index ahead = 32;
+constexpr Index registers_ahead = 32;
 
 template <bool with_m, bool decoupled, class T>
 struct Piece {
@@ -52,7 +52,7 @@ struct Piece {
       value[r] = load<V>(theta + k + r * lanes<T>);
       second[r] = load<V>(v + k + r * lanes<T>);
       moment[r] = with_m ? load<V>(m + k + r * lanes<T>) : V{};
-      if constexpr (registers > 1) fetch(k + (r + ahead) * lanes<T>);
+      if constexpr (registers > 1) fetch(k + (r + registers_ahead) * lanes<T>);
     }
     replay<registers>(value, moment, second, first, count);
     if (now) {

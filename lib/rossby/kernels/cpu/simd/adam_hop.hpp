@@ -10,43 +10,43 @@ using Floats = Vec<float, lanes<float>>;
 
 // A mask of the lanes of a register of floats.
 #if defined(__AVX512F__)
-using Lanes = __mmask16;
-ROSSBY_INLINE Lanes at_most(Floats a, Floats b) {
+using Mask = __mmask16;
+ROSSBY_INLINE Mask at_most(Floats a, Floats b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LE_OQ);
 }
-ROSSBY_INLINE Lanes equal(Floats a, Floats b) {
+ROSSBY_INLINE Mask equal(Floats a, Floats b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
 }
-ROSSBY_INLINE Lanes both(Lanes a, Lanes b) {
+ROSSBY_INLINE Mask both(Mask a, Mask b) {
   return _kand_mask16(a, b);
 }
-ROSSBY_INLINE Lanes either(Lanes a, Lanes b) {
+ROSSBY_INLINE Mask either(Mask a, Mask b) {
   return _kor_mask16(a, b);
 }
-ROSSBY_INLINE bool none_of(Lanes a) {
+ROSSBY_INLINE bool none_of(Mask a) {
   return _kortestz_mask16_u8(a, a) != 0;
 }
-ROSSBY_INLINE bool all_of(Lanes a) {
+ROSSBY_INLINE bool all_of(Mask a) {
   return _kortestc_mask16_u8(a, a) != 0;
 }
-ROSSBY_INLINE unsigned bits_of(Lanes a) {
+ROSSBY_INLINE unsigned bits_of(Mask a) {
   return a;
 }
 #else
-using Lanes = decltype(Floats{} < Floats{});
-ROSSBY_INLINE Lanes at_most(Floats a, Floats b) {
+using Mask = decltype(Floats{} < Floats{});
+ROSSBY_INLINE Mask at_most(Floats a, Floats b) {
   return a <= b;
 }
-ROSSBY_INLINE Lanes equal(Floats a, Floats b) {
+ROSSBY_INLINE Mask equal(Floats a, Floats b) {
   return a == b;
 }
-ROSSBY_INLINE Lanes both(Lanes a, Lanes b) {
+ROSSBY_INLINE Mask both(Mask a, Mask b) {
   return a & b;
 }
-ROSSBY_INLINE Lanes either(Lanes a, Lanes b) {
+ROSSBY_INLINE Mask either(Mask a, Mask b) {
   return a | b;
 }
-ROSSBY_INLINE unsigned bits_of(Lanes a) {
+ROSSBY_INLINE unsigned bits_of(Mask a) {
 #if defined(__AVX2__)
   return static_cast<unsigned>(_mm256_movemask_ps((__m256)a));
 #else
@@ -55,10 +55,10 @@ ROSSBY_INLINE unsigned bits_of(Lanes a) {
   return bits;
 #endif
 }
-ROSSBY_INLINE bool none_of(Lanes a) {
+ROSSBY_INLINE bool none_of(Mask a) {
   return bits_of(a) == 0;
 }
-ROSSBY_INLINE bool all_of(Lanes a) {
+ROSSBY_INLINE bool all_of(Mask a) {
   return bits_of(a) == (1U << lanes<float>)-1;
 }
 #endif
@@ -128,16 +128,16 @@ ROSSBY_INLINE void polynomial(V* sum, const V* x, const float (&c)[terms]) {
 /// For each lane of some registers, whether a hop holds for it.
 template <int count>
 struct Holds {
-  Lanes lanes[count];
+  Mask lanes[count];
 
   [[nodiscard]] ROSSBY_INLINE bool anywhere() const {
-    Lanes together = lanes[0];
+    Mask together = lanes[0];
 #pragma GCC unroll 8
     for (int r = 1; r < count; ++r) together = either(together, lanes[r]);
     return !none_of(together);
   }
   [[nodiscard]] ROSSBY_INLINE bool everywhere() const {
-    Lanes together = lanes[0];
+    Mask together = lanes[0];
 #pragma GCC unroll 8
     for (int r = 1; r < count; ++r) together = both(together, lanes[r]);
     return all_of(together);
@@ -145,7 +145,7 @@ struct Holds {
 };
 
 /// Lanes in which all three values are finite.
-ROSSBY_INLINE Lanes finite(Floats a, Floats b, Floats c) {
+ROSSBY_INLINE Mask finite(Floats a, Floats b, Floats c) {
   return equal((a - a) + (b - b) + (c - c), Floats{});
 }
 
@@ -226,7 +226,7 @@ struct Overdue {
   Register from[hopped_together / lanes<float>];
   Index size = 0, registers = 0;
 
-  ROSSBY_INLINE void add(Index at, Lanes holds, const float* a, const float* b, const float* c) {
+  ROSSBY_INLINE void add(Index at, Mask holds, const float* a, const float* b, const float* c) {
     const unsigned bits = ~bits_of(holds) & ((1U << lanes<float>)-1);
     if (bits == 0) return;
     from[registers++] = {at, bits};

@@ -41,18 +41,16 @@ ROSSBY_INLINE void scaled_by_roots(V* first, const V* v, T root, T epsilon) {
 }
 
 /// One update of the values in `count` registers. Without `with_m`, beta1 is 0 and m is unused; without
-/// `decoupled`, keep is 1; without `with_gradient`, the gradient is zero; without `decays`, decay is 0.
+/// `decoupled`, keep is 1; without `with_gradient`, the gradient is zero.
 /// Results do not depend on these flags, to the bit. `coarse`: as in scaled_by_roots.
 template <int count, bool with_m, bool decoupled = true, bool with_gradient = true, bool coarse = false,
-          bool decays = true, class V, class T>
+          class V, class T>
 ROSSBY_INLINE void adam_lanes(V* theta, V* m, V* v, const V* gradient, const AdamConstants<T>& a) {
   V first[count];
 #pragma GCC unroll 8
   for (int r = 0; r < count; ++r) {
-    V g{};
-    if constexpr (decays) g = a.decay * theta[r];
-    if constexpr (with_gradient && decays) g = mul_add(splat<V>(a.scale), gradient[r], g);
-    if constexpr (with_gradient && !decays) g = a.scale * gradient[r];
+    V g = a.decay * theta[r];
+    if constexpr (with_gradient) g = mul_add(splat<V>(a.scale), gradient[r], g);
     v[r] = mul_add(a.rest2 * g, g, a.beta2 * v[r]);
     if constexpr (with_m) m[r] = mul_add(splat<V>(a.rest1), g, a.beta1 * m[r]);
     first[r] = with_m ? m[r] : g;

@@ -24,14 +24,10 @@ ROSSBY_INLINE V load(const Bf16* from) {
   return (V)(__builtin_convertvector(halves, Vec<std::uint32_t, count>) << 16);
 }
 
-/// The words of 2 · lanes values; zeros after the first `count`.
-ROSSBY_INLINE Words load_words(const Bf16* from, Index count) {
-  Words words = {};
-  if (count >= 2 * lanes<float>)
-    __builtin_memcpy(&words, from, sizeof(words));
-  else
-    for (Index l = 0; l < count; ++l)
-      words[l / 2] |= static_cast<std::uint32_t>(from[l].bits) << 16 * (l % 2);
+/// The words of 2 · lanes values.
+ROSSBY_INLINE Words load_words(const Bf16* from) {
+  Words words;
+  __builtin_memcpy(&words, from, sizeof(words));
   return words;
 }
 template <class V>
@@ -64,18 +60,14 @@ class PairRounding {
   [[nodiscard]] ROSSBY_INLINE static Words m(Words theta) { return theta << 16 | theta >> 16; }
   [[nodiscard]] ROSSBY_INLINE static Words v(Words theta) { return theta << 8 | theta >> 24; }
 
-  /// Stores the first `count` values rounded as by round_stochastic. NaN whose lower half is not zero would
+  /// Stores all values rounded as by round_stochastic. NaN whose lower half is not zero would
   /// differ, but none occurs here.
   template <class V>
-  ROSSBY_INLINE static void store(Bf16* to, V even, V odd, Words random, Index count) {
+  ROSSBY_INLINE static void store(Bf16* to, V even, V odd, Words random) {
     const Words low = (Words)even + (random & 0xFFFFU), high = (Words)odd + (random >> 16);
     const Words words = low >> 16 | (high & 0xFFFF0000U);
-    if (count >= 2 * lanes<float>) {
-      std::uint16_t* halves = &to->bits;
-      __builtin_memcpy(halves, &words, sizeof(words));
-    } else {
-      for (Index l = 0; l < count; ++l) to[l].bits = static_cast<std::uint16_t>(words[l / 2] >> 16 * (l % 2));
-    }
+    std::uint16_t* halves = &to->bits;
+    __builtin_memcpy(halves, &words, sizeof(words));
   }
 
  private:

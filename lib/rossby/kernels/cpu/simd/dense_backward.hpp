@@ -107,7 +107,7 @@ struct NextTile {
   }
 };
 
-template <DenseSink sink, class S, bool plain = false>
+template <DenseSink sink, class S>
 struct BackwardTile {
   using T = Arithmetic<S>;
   /// Rows that go through a strip together. In measurements fewer rows (longer runs of W) were faster unless
@@ -130,7 +130,7 @@ struct BackwardTile {
   static constexpr int block = Strip<S>::block;
   static_assert(dense_row_padding % block == 0);
   DenseBackward<S>& b;
-  Sink<sink, S, plain> out;
+  Sink<sink, S> out;
   alignas(64) T effective[most_rows * strip];
   alignas(64) T gradient[block * strip];
   double squares[most_rows / block] = {};  // per block of rows: the sum does not depend on the tiles
@@ -160,14 +160,6 @@ struct BackwardTile {
 
   static ROSSBY_INLINE void nothing() {}
 
-  /// Effective weights of row r of the tile.
-  ROSSBY_INLINE void make_effective(Index at, Index r, const std::uint8_t* pattern, Index count) {
-    if (b.clamped)
-      effective_strip<true>(effective + r * strip, b.weight + at, pattern, count);
-    else
-      effective_strip<false>(effective + r * strip, b.weight + at, pattern, count);
-  }
-
   ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count) {
     for (Index r = 0; r < rows; ++r) {
       const Index at = (begin + r) * b.stride + s * strip;
@@ -175,22 +167,28 @@ struct BackwardTile {
         if (out.fetch)
           for (int q = 0; q < first_lines; ++q)
             fetch_ahead(b.weight + next.place[r] + q * Strip<S>::line_values);
+      const S* weight = b.weight + at;
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
       if (pattern) fetch_ahead(b.pattern + next.place[r]);
-      if (count < strip)
-        make_effective(at, r, pattern, count);
+      if (count < strip) {
+        pad(out.last.weight, weight, count, strip);
+        weight = out.last.weight;
+        if (pattern) {
+          pad(out.last.pattern, pattern, count, strip);
+          pattern = out.last.pattern;
+        }
+      }
+      if (b.clamped)
+        effective_strip<true>(effective + r * strip, weight, pattern);
       else
-        make_effective(at, r, pattern, strip);
+        effective_strip<false>(effective + r * strip, weight, pattern);
     }
     const T* g = b.g + begin * b.width;
     T* u = b.u + s * b.width * strip;
     Index o = 0;
     for (; o + block <= b.width; o += block)
-      if (between)
-        transposed_product<block, vectors>(u + o * strip, effective, g + o, b.width, rows,
-                                           [&]() ROSSBY_LAMBDA_INLINE { ahead.fetch(); });
-      else
-        transposed_product<block, vectors>(u + o * strip, effective, g + o, b.width, rows, nothing);
+      transposed_product<block, vectors>(u + o * strip, effective, g + o, b.width, rows,
+                                         [&]() ROSSBY_LAMBDA_INLINE { ahead.fetch(); });
     if constexpr (block > 4)
       for (; o + 4 <= b.width; o += 4)
         transposed_product<4, vectors>(u + o * strip, effective, g + o, b.width, rows, nothing);
@@ -204,18 +202,13 @@ struct BackwardTile {
     const T* z = b.z + s * b.width * strip;
     for (Index r = 0; r < rows; r += block) {
       const T* g = b.g + (begin + r) * b.width;
-      const Index calls = sink_calls();
+      const Index calls = between ? sink_calls() : 0;
       const Index there = rows - r < block ? rows - r : block;
-      if (between) {
-        outer_product<block, vectors>(gradient, g, z, b.width, [&]() ROSSBY_LAMBDA_INLINE { ahead.fetch(); });
-        out.strip_rows(gradient, begin + r, there, s * strip, count, next.place + r,
-                       [&]() ROSSBY_LAMBDA_INLINE {
-                         for (Index k = 0; k < calls; ++k) ahead.fetch();
-                       });
-      } else {
-        outer_product<block, vectors>(gradient, g, z, b.width, nothing);
-        out.strip_rows(gradient, begin + r, there, s * strip, count, next.place + r, nothing);
-      }
+      outer_product<block, vectors>(gradient, g, z, b.width, [&]() ROSSBY_LAMBDA_INLINE { ahead.fetch(); });
+      out.strip_rows(gradient, begin + r, there, s * strip, count, next.place + r,
+                     [&]() ROSSBY_LAMBDA_INLINE {
+                       for (Index k = 0; k < calls; ++k) ahead.fetch();
+                     });
       squares[r / block] += out.finish();
     }
   }
@@ -275,20 +268,12 @@ struct BackwardTile {
   }
 };
 
-template <DenseSink sink, class S, bool plain>
-void run_backward(DenseBackward<S>& b) {
-  const FlushSubnormals flush;  // as in the separate update
-  BackwardTile<sink, S, plain> tile{b, {b}, {}, {}};
-  if (b.adam) tile.out.adam = *b.adam;
-  tile.run();
-}
-
 template <DenseSink sink, class S>
 void backward(DenseBackward<S>& b) {
-  constexpr bool adam_too = sink == DenseSink::adam || sink == DenseSink::adam_moment;
-  if constexpr (adam_too)
-    if (b.adam->decay == 0 && b.adam->keep == 1) return run_backward<sink, S, true>(b);
-  run_backward<sink, S, false>(b);
+  const FlushSubnormals flush;  // as in the separate update
+  BackwardTile<sink, S> tile{b, {b}, {}, {}};
+  if (b.adam) tile.out.adam = *b.adam;
+  tile.run();
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA

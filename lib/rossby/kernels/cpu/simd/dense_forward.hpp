@@ -8,6 +8,9 @@ namespace rossby::cpu::ROSSBY_ISA {
 // Narrow: lanes lie along the columns of W, so a row of W meets `width` rows of the transposed z without a
 // broadcast. Partial sums stay vectors until all columns are done.
 
+/// What becomes of stored weights: kinds of a loop. `flagged` ones are also clamped if the relation is.
+enum class Weights { stored, clamped, flagged };
+
 template <class S>
 struct NarrowTile {
   using T = Arithmetic<S>;
@@ -35,19 +38,19 @@ struct NarrowTile {
     return {f.weight + here + (first + offset) * strip, last - offset, then - here - run * strip};
   }
 
-  /// A vector of effective weights of `row`; `count` columns of the strip exist.
-  template <bool clamped, bool flagged>
-  ROSSBY_INLINE V effective(Index row, Index s, int part, Index count) const {
-    const Index at = row * f.stride + s * strip;
-    V w = strip_vector<V>(f.weight + at, part, count);
-    if constexpr (clamped) w = clamp01(w);
-    if constexpr (flagged) w = keep_flagged_in_strip<S>(w, f.pattern + at, part, count);
+  /// A vector of effective weights of a strip.
+  template <Weights kind>
+  ROSSBY_INLINE V effective(const S* weight, const std::uint8_t* pattern, int part) const {
+    V w = strip_vector<V>(weight, part);
+    if (kind == Weights::clamped || (kind == Weights::flagged && f.clamped)) w = clamp01(w);
+    if constexpr (kind == Weights::flagged) w = keep_flagged_in_strip<S>(w, pattern, part);
     return w;
   }
 
   /// `mr` rows from `row` against outputs [o, o + outputs) over strips [first, last).
-  template <int mr, int outputs, bool clamped, bool flagged>
+  template <int mr, int outputs, Weights kind>
   ROSSBY_INLINE void group(Index row, Index o, Index first, Index last) {
+    constexpr bool flagged = kind == Weights::flagged;
     const AheadOfGroup next = ahead_of<mr>(row, first, last);
     const S* ahead = next.at;
     V acc[mr][outputs];
@@ -64,46 +67,56 @@ struct NarrowTile {
       }
     };
     const Index whole = last * strip <= f.columns ? last : last - 1;
-    for (Index s = first; s < whole; ++s, ahead += strip) {
+    const S* weight = f.weight + row * f.stride + first * strip;
+    const std::uint8_t* pattern = flagged ? f.pattern + row * f.stride + first * strip : nullptr;
+    const T* z = f.z + (first * f.width + o) * strip;
+    for (Index s = first; s < whole; ++s) {
       if (s == next.turn) ahead += next.further;
 #pragma GCC unroll 3
       for (int part = 0; part < Strip<S>::vectors; ++part) {
         V w[mr];
         for (int r = 0; r < mr; ++r) {
-          w[r] = effective<clamped, flagged>(row + r, s, part, strip);
+          w[r] = effective<kind>(weight + r * f.stride, flagged ? pattern + r * f.stride : nullptr, part);
           if (part < Strip<S>::lines) fetch_ahead(ahead + r * f.stride + part * lanes<T>);
           if (flagged && part == 0) fetch_ahead(f.pattern + (ahead - f.weight) + r * f.stride);
         }
-        step(w, f.z + (s * f.width + o) * strip + part * lanes<T>);
+        step(w, z + part * lanes<T>);
       }
       total += part_sum;
       part_sum = V{};
+      ahead += strip, weight += strip, z += f.width * strip;
+      if (flagged) pattern += strip;
     }
-    if (whole < last)
-      for (int part = 0; part < Strip<S>::vectors; ++part) {
-        const Index left = f.columns - whole * strip;
-        if (!Strip<S>::paired && left <= part * lanes<T>) break;
-        V w[mr];
-        for (int r = 0; r < mr; ++r) w[r] = effective<clamped, flagged>(row + r, whole, part, left);
-        step(w, f.z + (whole * f.width + o) * strip + part * lanes<T>);
+    if (whole < last) {
+      S weights[mr * strip];
+      std::uint8_t flags[mr * strip];
+      for (int r = 0; r < mr; ++r) {
+        pad(weights + r * strip, weight + r * f.stride, f.columns - whole * strip, strip);
+        if (flagged) pad(flags + r * strip, pattern + r * f.stride, f.columns - whole * strip, strip);
       }
+      for (int part = 0; part < Strip<S>::vectors; ++part) {
+        V w[mr];
+        for (int r = 0; r < mr; ++r) w[r] = effective<kind>(weights + r * strip, flags + r * strip, part);
+        step(w, z + part * lanes<T>);
+      }
+    }
     for (int r = 0; r < mr; ++r)
       for (int q = 0; q < outputs; ++q) sums[(row + r) * f.width + o + q] = acc[r][q];
     if (o == 0)
       weight_sums[row / dense_sum_rows] += static_cast<double>(sum_of_lanes<T, lanes<T>>(total + part_sum));
   }
 
-  template <int outputs, bool clamped, bool flagged>
+  template <int outputs, Weights kind>
   void rows(Index o, Index first, Index last) {
     constexpr int most = accumulators / outputs;
     constexpr int mr = most > 8 ? 8 : most;
     static_assert(dense_sum_rows % mr == 0);
     Index row = 0;
-    for (; row + mr <= f.rows; row += mr) group<mr, outputs, clamped, flagged>(row, o, first, last);
-    for (; row < f.rows; ++row) group<1, outputs, clamped, flagged>(row, o, first, last);
+    for (; row + mr <= f.rows; row += mr) group<mr, outputs, kind>(row, o, first, last);
+    for (; row < f.rows; ++row) group<1, outputs, kind>(row, o, first, last);
   }
 
-  template <bool clamped, bool flagged>
+  template <Weights kind>
   void run() {
     // z of a block of strips stays in the first-level cache while all rows pass.
     constexpr Index cache_values = 16384 / sizeof(T);
@@ -114,10 +127,10 @@ struct NarrowTile {
       const Index last = first + block < strips ? first + block : strips;
       Index o = 0;
       if constexpr (accumulators >= 24)
-        for (; o + 8 <= f.width; o += 8) rows<8, clamped, flagged>(o, first, last);
-      for (; o + 4 <= f.width; o += 4) rows<4, clamped, flagged>(o, first, last);
-      for (; o + 2 <= f.width; o += 2) rows<2, clamped, flagged>(o, first, last);
-      for (; o < f.width; ++o) rows<1, clamped, flagged>(o, first, last);
+        for (; o + 8 <= f.width; o += 8) rows<8, kind>(o, first, last);
+      for (; o + 4 <= f.width; o += 4) rows<4, kind>(o, first, last);
+      for (; o + 2 <= f.width; o += 2) rows<2, kind>(o, first, last);
+      for (; o < f.width; ++o) rows<1, kind>(o, first, last);
     }
     for (Index e = 0; e < f.rows * f.width; ++e) f.context[e] = sum_of_lanes<T, lanes<T>>(sums[e]);
     for (const double sum : weight_sums) f.weight_sum += sum;
@@ -127,14 +140,12 @@ struct NarrowTile {
 template <class S>
 void forward_narrow(DenseForward<S>& f) {
   NarrowTile<S> tile{f};
-  if (f.clamped && f.pattern)
-    tile.template run<true, true>();
+  if (f.pattern)
+    tile.template run<Weights::flagged>();
   else if (f.clamped)
-    tile.template run<true, false>();
-  else if (f.pattern)
-    tile.template run<false, true>();
+    tile.template run<Weights::clamped>();
   else
-    tile.template run<false, false>();
+    tile.template run<Weights::stored>();
 }
 
 // Wide: lanes lie along the `width` values of a node, so a value of W is broadcast. The clamped block of W
@@ -182,7 +193,6 @@ struct WideTile {
     }
   }
 
-  template <bool clamped>
   ROSSBY_INLINE void fill(Index begin, Index rows, Index first, Index count, double* weight_sum) {
     const Index whole = (count + lanes<T> - 1) / lanes<T> * lanes<T>;
     V sum = {};
@@ -193,21 +203,24 @@ struct WideTile {
         continue;
       }
       const Index at = (begin + r) * f.stride + first;
-      effective_row<clamped>(out, f.weight + at, f.pattern ? f.pattern + at : nullptr, count, whole);
+      const std::uint8_t* pattern = f.pattern ? f.pattern + at : nullptr;
+      if (f.clamped)
+        effective_row<true>(out, f.weight + at, pattern, count, whole);
+      else
+        effective_row<false>(out, f.weight + at, pattern, count, whole);
       for (Index j = 0; j < whole; j += lanes<T>) sum += load<V>(out + j);
     }
     if (weight_sum) *weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(sum));
   }
 
   /// sums (tile_rows, part) = W z over `part` values of every node, from value `e` on.
-  template <bool clamped>
   void run(Index e, Index part) {
     for (Index at = 0; at < tile_rows * part; ++at) sums[at] = 0;
     for (Index first = 0; first < f.columns; first += block_columns) {
       const Index count = f.columns - first < block_columns ? f.columns - first : block_columns;
       for (Index row = 0; row < f.rows; row += block_rows) {
         const Index here = f.rows - row < block_rows ? f.rows - row : block_rows;
-        fill<clamped>(row, here, first, count, e == 0 ? weight_sums + row / block_rows : nullptr);
+        fill(row, here, first, count, e == 0 ? weight_sums + row / block_rows : nullptr);
         const T* z = f.z + first * padded + e;
         const S* ahead = f.weight + row * f.stride + first + block_columns;
         T* to = sums + row * part;
@@ -230,10 +243,7 @@ void forward_wide(DenseForward<S>& f) {
   WideTile<S> tile{f, padded, {}, {}, {}};
   for (Index e = 0; e < padded; e += most) {
     const Index part = padded - e < most ? padded - e : most;
-    if (f.clamped)
-      tile.template run<true>(e, part);
-    else
-      tile.template run<false>(e, part);
+    tile.run(e, part);
     const Index kept = f.width - e < part ? f.width - e : part;
     for (Index r = 0; r < f.rows; ++r)
       __builtin_memcpy(f.context + r * f.width + e, tile.sums + r * part,

@@ -8,8 +8,8 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// The sink of the gradients of a strip of weights. `plain`: there is no decay of either kind.
-template <DenseSink sink, class S, bool plain = false>
+/// The sink of the gradients of a strip of weights.
+template <DenseSink sink, class S>
 struct Sink {
   using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
@@ -22,6 +22,11 @@ struct Sink {
   static constexpr Index most_keyed = 64;
   Index keyed = 0;                      // bf16: first of the rows whose
   std::uint32_t keys[most_keyed] = {};  // random bits are stored here
+  struct {
+    S weight[strip], v[strip], m[strip];
+    T dm[strip];
+    std::uint8_t pattern[strip];
+  } last = {};  // copies of a row's last strip, padded with zeros
 
   /// Call before any of these rows; there are at most most_keyed.
   ROSSBY_INLINE void begin_rows(Index first, Index rows) {
@@ -37,80 +42,95 @@ struct Sink {
     return b.clamped ? keep_inside01(sum, theta) : sum;
   }
 
-  /// `vectors` of a row, the last with `count` values, from column `column` on; prefetches the data at
-  /// `next`.
-  template <int vectors>
-  ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index next, V& sum) {
+  /// Strips of rows in the arrays that this sink uses.
+  struct Place {
+    S* weight;
+    S* v;
+    S* m;
+    T* dm;
+    const std::uint8_t* pattern;
+    Index stride;
+  };
+  [[nodiscard]] ROSSBY_INLINE Place place(Index row, Index column) const {
     const Index at = row * b.stride + column;
-    V theta[vectors], passed[vectors], second[vectors], first[vectors];
-#pragma GCC unroll 3
-    for (int q = 0; q < vectors; ++q) {
-      const Index k = at + q * lanes<T>;
-      theta[q] = load_part<V>(b.weight + k, count);
-      passed[q] = passing(load_part<V>(gradient + q * lanes<T>, count), theta[q]);
-      if (b.pattern) passed[q] = keep_flagged(passed[q], b.pattern + k, count);
-      sum += passed[q] * passed[q];
-      second[q] = load_part<V>((adam_too ? b.v : b.dm) + k, count);
-      first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
-      if (!fetch) continue;
-      const Index to = next + q * lanes<T>;
-      fetch_ahead(b.weight + to);
-      fetch_ahead((adam_too ? b.v : b.dm) + to);
-      if constexpr (with_m) fetch_ahead(b.m + to);
-    }
-    if constexpr (adam_too)
-      adam_lanes<vectors, with_m, !plain, true, false, !plain>(theta, first, second, passed, adam);
-#pragma GCC unroll 3
-    for (int q = 0; q < vectors; ++q) {
-      const Index k = at + q * lanes<T>;
-      if constexpr (adam_too) {
-        store_part(b.weight + k, theta[q], count);
-        store_part(b.v + k, second[q], count);
-        if constexpr (with_m) store_part(b.m + k, first[q], count);
-      } else {
-        store_part(b.dm + k, second[q] + passed[q], count);
-      }
-    }
+    return {b.weight + at,
+            adam_too ? b.v + at : nullptr,
+            with_m ? b.m + at : nullptr,
+            adam_too ? nullptr : b.dm + at,
+            b.pattern ? b.pattern + at : nullptr,
+            b.stride};
+  }
+  [[nodiscard]] ROSSBY_INLINE Place copy_last(const Place& from, Index count) {
+    pad(last.weight, from.weight, count, strip);
+    if constexpr (adam_too) pad(last.v, from.v, count, strip);
+    if constexpr (with_m) pad(last.m, from.m, count, strip);
+    if constexpr (!adam_too) pad(last.dm, from.dm, count, strip);
+    if (from.pattern)
+      pad(last.pattern, from.pattern, count, strip);
+    else
+      for (Index l = 0; l < strip; ++l) last.pattern[l] = l < count;
+    return {last.weight, last.v, last.m, last.dm, last.pattern, strip};
+  }
+  ROSSBY_INLINE void put_back_last(const Place& to, Index count) const {
+    if constexpr (adam_too) pad(to.weight, last.weight, count, count);
+    if constexpr (adam_too) pad(to.v, last.v, count, count);
+    if constexpr (with_m) pad(to.m, last.m, count, count);
+    if constexpr (!adam_too) pad(to.dm, last.dm, count, count);
   }
 
-  /// A strip of `rows` rows in bf16, of which `count` columns exist; gradients (rows, strip) in the strip's
-  /// order.
+  /// A strip of `rows` rows; gradients (rows, strip) in the strip's order. Prefetches the data at `next`.
   template <int rows>
-  ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, const Index* next,
-                                V& sum) {
-    constexpr int vectors = 2 * rows;
+  ROSSBY_INLINE void pass(const T* gradient, const Place& at, Index row, Index column, const Index* next,
+                          V& sum) {
+    constexpr int per_row = Strip<S>::vectors, vectors = rows * per_row;
     V theta[vectors], passed[vectors], second[vectors], first[vectors];
 #pragma GCC unroll 4
     for (int q = 0; q < vectors; ++q) {
-      const Index at = (row + q / 2) * b.stride + column;
-      theta[q] = strip_vector<V>(b.weight + at, q % 2, count);
+      const int r = q / per_row, part = q % per_row;
+      theta[q] = strip_vector<V>(at.weight + r * at.stride, part);
       passed[q] = passing(load<V>(gradient + q * lanes<T>), theta[q]);
-      if (b.pattern) passed[q] = keep_flagged_in_strip<S>(passed[q], b.pattern + at, q % 2, count);
+      if (at.pattern) passed[q] = keep_flagged_in_strip<S>(passed[q], at.pattern + r * at.stride, part);
       sum += passed[q] * passed[q];
-      if constexpr (adam_too) second[q] = strip_vector<V>(b.v + at, q % 2, count);
-      first[q] = with_m ? strip_vector<V>(b.m + at, q % 2, count) : V{};
-      if (!fetch || q % 2) continue;
-      const Index to = next[q / 2];
+      if constexpr (adam_too) second[q] = strip_vector<V>(at.v + r * at.stride, part);
+      first[q] = with_m ? strip_vector<V>(at.m + r * at.stride, part) : V{};
+      if (!fetch || part >= Strip<S>::lines) continue;
+      const Index to = next[r] + part * Strip<S>::line_values;
       fetch_ahead(b.weight + to);
-      if constexpr (adam_too) fetch_ahead(b.v + to);
+      fetch_ahead(adam_too ? static_cast<const void*>(b.v + to) : b.dm + to);
       if constexpr (with_m) fetch_ahead(b.m + to);
     }
-    if constexpr (adam_too) {
-      adam_lanes<vectors, with_m, !plain, true, true, !plain>(theta, first, second, passed, adam);
-      const PairRounding rounding(b.first_column + column);
+    if constexpr (adam_too)
+      adam_lanes<vectors, with_m, true, true, Strip<S>::paired>(theta, first, second, passed, adam);
+    if constexpr (adam_too && Strip<S>::paired) {
+      using R = PairRounding;
+      const R rounding(b.first_column + column);
 #pragma GCC unroll 2
       for (int r = 0; r < rows; ++r) {
-        const Index at = (row + r) * b.stride + column;
+        const Index to = r * at.stride;
         const Words random = rounding.theta(keys[row + r - keyed]);
-        using R = PairRounding;
-        R::store(b.weight + at, theta[2 * r], theta[2 * r + 1], random, count);
-        R::store(b.v + at, second[2 * r], second[2 * r + 1], R::v(random), count);
-        if constexpr (with_m) R::store(b.m + at, first[2 * r], first[2 * r + 1], R::m(random), count);
+        R::store(at.weight + to, theta[2 * r], theta[2 * r + 1], random);
+        R::store(at.v + to, second[2 * r], second[2 * r + 1], R::v(random));
+        if constexpr (with_m) R::store(at.m + to, first[2 * r], first[2 * r + 1], R::m(random));
+      }
+    } else if constexpr (adam_too) {
+#pragma GCC unroll 3
+      for (int q = 0; q < vectors; ++q) {
+        store(at.weight + q * lanes<T>, theta[q]);
+        store(at.v + q * lanes<T>, second[q]);
+        if constexpr (with_m) store(at.m + q * lanes<T>, first[q]);
       }
     } else {
-      for (int q = 0; q < vectors; ++q)
-        for (Index l = 0; l < lanes<T> && 2 * l + q % 2 < count; ++l)
-          b.dm[(row + q / 2) * b.stride + column + 2 * l + q % 2] += passed[q][l];
+#pragma GCC unroll 4
+      for (int q = 0; q < vectors; ++q) {
+        T* to = at.dm + q / per_row * at.stride;
+        if constexpr (Strip<S>::paired) {
+          T values[lanes<T>];
+          store(values, passed[q]);
+          for (int l = 0; l < lanes<T>; ++l) to[2 * l + q % 2] += values[l];
+        } else {
+          store(to + q * lanes<T>, load<V>(to + q * lanes<T>) + passed[q]);
+        }
+      }
     }
   }
 
@@ -120,31 +140,19 @@ struct Sink {
   ROSSBY_INLINE void strip_rows(const T* gradient, Index row, Index rows, Index column, Index count,
                                 const Index* next, const Each& each) {
     V sum = squares;  // a local, because the compiler must assume that stores change the member
-    if constexpr (Strip<S>::paired) {
-      // The length is known here: no load or store tests it again.
-      if (count < strip) {
-        for (Index r = 0; r < rows; ++r) {
-          each();
-          pass_pairs<1>(gradient + r * strip, row + r, column, count, next + r, sum);
-        }
-      } else {
-        Index r = 0;
-        for (; r + 2 <= rows; r += 2) {
-          each();
-          each();
-          pass_pairs<2>(gradient + r * strip, row + r, column, strip, next + r, sum);
-        }
-        if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, next + r, sum);
-      }
-    } else {
-      for (Index r = 0; r < rows; ++r, gradient += strip) {
+    Index r = 0;
+    if constexpr (Strip<S>::paired)
+      for (; r + 2 <= rows && count >= strip; r += 2) {
         each();
-        if (count >= strip)
-          pass<strip_vectors>(gradient, row + r, column, lanes<T>, next[r], sum);
-        else
-          for (Index j = 0; j < count; j += lanes<T>)
-            pass<1>(gradient + j, row + r, column + j, count - j, next[r] + j, sum);
+        each();
+        pass<2>(gradient + r * strip, place(row + r, column), row + r, column, next + r, sum);
       }
+    for (; r < rows; ++r) {
+      each();
+      const Place whole = place(row + r, column);
+      const Place at = count < strip ? copy_last(whole, count) : whole;
+      pass<1>(gradient + r * strip, at, row + r, column, next + r, sum);
+      if (count < strip) put_back_last(whole, count);
     }
     squares = sum;
   }
@@ -155,21 +163,18 @@ struct Sink {
     if (b.ahead > 0)
       for (Index k = 0; k < strip; k += 64 / static_cast<Index>(sizeof(T)))
         fetch_ahead(gradient + b.ahead + k);
-    if constexpr (Strip<S>::paired) {
-      T ordered[strip] = {};
-      if (count >= strip) {
-        const V low = load<V>(gradient), high = load<V>(gradient + lanes<T>);
-        store(ordered, canonical(every_second<0>(low, high)));
-        store(ordered + lanes<T>, canonical(every_second<1>(low, high)));
-      } else {
-        for (Index j = 0; j < count; ++j)
-          ordered[j % 2 * lanes<T> + j / 2] =
-              gradient[j] == gradient[j] ? gradient[j] : T(__builtin_nanf(""));
-      }
-      strip_rows(ordered, row, 1, column, count, &next, [] {});
-    } else {
-      strip_rows(gradient, row, 1, column, count, &next, [] {});
+    T padded[strip], ordered[strip];
+    if (count < strip) {
+      pad(padded, gradient, count, strip);
+      gradient = padded;
     }
+    if constexpr (Strip<S>::paired) {
+      const V low = load<V>(gradient), high = load<V>(gradient + lanes<T>);
+      store(ordered, canonical(every_second<0>(low, high)));
+      store(ordered + lanes<T>, canonical(every_second<1>(low, high)));
+      gradient = ordered;
+    }
+    strip_rows(gradient, row, 1, column, count, &next, [] {});
   }
 
   /// Σ gradient² since the last call.
@@ -180,25 +185,20 @@ struct Sink {
   }
 };
 
-template <DenseSink sink, class S, bool plain>
-void run_sink(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
-  const FlushSubnormals flush;
-  Sink<sink, S, plain> out{b};
-  if (b.adam) out.adam = *b.adam;
-  for (Index i = 0; i < b.rows; ++i) {
-    out.begin_rows(i, 1);
-    for (Index j = 0; j < b.columns; j += Strip<S>::columns)
-      out.ordered_row(gradient + i * gradient_stride + j, i, j, b.columns - j);
-    b.squares += out.finish();
-  }
-}
-
 /// The sink alone, for gradients made by another kernel.
 template <DenseSink sink, class S>
 void sink_rows(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
-  if constexpr (sink == DenseSink::adam || sink == DenseSink::adam_moment)
-    if (b.adam->decay == 0 && b.adam->keep == 1) return run_sink<sink, S, true>(b, gradient, gradient_stride);
-  if constexpr (sink != DenseSink::none) run_sink<sink, S, false>(b, gradient, gradient_stride);
+  if constexpr (sink != DenseSink::none) {
+    const FlushSubnormals flush;
+    Sink<sink, S> out{b};
+    if (b.adam) out.adam = *b.adam;
+    for (Index i = 0; i < b.rows; ++i) {
+      out.begin_rows(i, 1);
+      for (Index j = 0; j < b.columns; j += Strip<S>::columns)
+        out.ordered_row(gradient + i * gradient_stride + j, i, j, b.columns - j);
+      b.squares += out.finish();
+    }
+  }
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -31,63 +31,42 @@ struct Strip {
 
 #define ROSSBY_LAMBDA_INLINE __attribute__((always_inline))
 
-/// The first `count` values, followed by zeros.
-template <class V, class S>
-ROSSBY_INLINE V load_part(const S* from, Index count) {
-  constexpr Index all = sizeof(V) / sizeof(Arithmetic<S>);
-  if (count >= all) return load<V>(from);
-  V v = {};
-  for (Index l = 0; l < count; ++l) v[l] = widen(from[l]);
-  return v;
+/// Copies the first `count` of `size` values and sets the others to zero. The last strip of a row goes
+/// through a copy, so that loops know whole strips only.
+template <class A>
+__attribute__((noinline)) void pad(A* to, const A* from, Index count, Index size) {
+  for (Index l = 0; l < count; ++l) to[l] = from[l];
+  for (Index l = count; l < size; ++l) to[l] = A{};
 }
 
-template <class V, class T>
-ROSSBY_INLINE void store_part(T* to, V v, Index count) {
-  constexpr Index all = sizeof(V) / sizeof(T);
-  if (count >= all) return store(to, v);
-  for (Index l = 0; l < count; ++l) to[l] = v[l];
-}
-
-/// v if `flag` is not 0, else 0; only the first `count` flags are read.
+/// v if `flag` is not 0, else 0.
 template <class V>
-ROSSBY_INLINE V keep_flagged(V v, const std::uint8_t* flag, Index count) {
-  constexpr int all = static_cast<int>(sizeof(V) / sizeof(v[0]));
-  Vec<std::uint8_t, all> bytes = {};
-  if (count >= all)
-    __builtin_memcpy(&bytes, flag, all);
-  else
-    for (Index l = 0; l < count; ++l) bytes[l] = flag[l];
+ROSSBY_INLINE V keep_flagged(V v, const std::uint8_t* flag) {
   using Mask = decltype(v < v);
+  const auto bytes = load<Vec<std::uint8_t, static_cast<int>(sizeof(V) / sizeof(v[0]))>>(flag);
   return __builtin_convertvector(bytes, Mask) != 0 ? v : V{};
 }
 
-/// Vector number `part` of a strip of which `count` columns exist; zeros after them.
+/// Vector number `part` of a strip.
 template <class V, class S>
-ROSSBY_INLINE V strip_vector(const S* from, int part, Index count) {
-  if constexpr (Strip<S>::paired) {
-    const Words words = load_words(from, count);
-    return part == 0 ? even_values<V>(words) : odd_values<V>(words);
-  } else {
-    constexpr Index all = sizeof(V) / sizeof(S);
-    return load_part<V>(from + part * all, count - part * all > 0 ? count - part * all : 0);
-  }
+ROSSBY_INLINE V strip_vector(const S* from, int part) {
+  if constexpr (Strip<S>::paired)
+    return part == 0 ? even_values<V>(load_words(from)) : odd_values<V>(load_words(from));
+  else
+    return load<V>(from + part * static_cast<int>(sizeof(V) / sizeof(S)));
 }
 
 /// v if the flag of its column is not 0, else 0; as strip_vector.
 template <class S, class V>
-ROSSBY_INLINE V keep_flagged_in_strip(V v, const std::uint8_t* flag, int part, Index count) {
+ROSSBY_INLINE V keep_flagged_in_strip(V v, const std::uint8_t* flag, int part) {
   constexpr int all = sizeof(V) / sizeof(Arithmetic<S>);
   if constexpr (Strip<S>::paired) {
-    Vec<std::uint16_t, all> pairs = {};
-    if (count >= 2 * all)
-      __builtin_memcpy(&pairs, flag, sizeof(pairs));
-    else
-      for (Index l = 0; l < count; ++l) pairs[l / 2] |= static_cast<std::uint16_t>(flag[l] << 8 * (l % 2));
+    const auto pairs = load<Vec<std::uint16_t, all>>(flag);
     const Vec<std::uint16_t, all> mine = part == 0 ? pairs & 0xFF : pairs >> 8;
     using Mask = decltype(v < v);
     return __builtin_convertvector(mine, Mask) != 0 ? v : V{};
   } else {
-    return keep_flagged(v, flag + part * all, count - part * all > 0 ? count - part * all : 0);
+    return keep_flagged(v, flag + part * all);
   }
 }
 
@@ -111,28 +90,36 @@ ROSSBY_INLINE V keep_inside01(V d, V m) {
   return m > V{} ? high : V{};
 }
 
-/// out (dense_tile rows, strip) = effective weights of `rows` x `count` values; zeros after them.
+/// out (width) = effective weights of `count` values, followed by zeros up to a whole register.
 template <bool clamped, class S, class T = Arithmetic<S>>
 ROSSBY_INLINE void effective_row(T* out, const S* weight, const std::uint8_t* pattern, Index count,
                                  Index width) {
   using V = Vec<T, lanes<T>>;
-  for (Index j = 0; j < width; j += lanes<T>) {
-    V w = load_part<V>(weight + j, count - j > 0 ? count - j : 0);
+  const auto some = [&](T* to, const S* from, const std::uint8_t* flag) ROSSBY_LAMBDA_INLINE {
+    V w = load<V>(from);
     if constexpr (clamped) w = clamp01(w);
-    if (pattern) w = keep_flagged(w, pattern + j, count - j > 0 ? count - j : 0);
-    store(out + j, w);
-  }
+    if (flag) w = keep_flagged(w, flag);
+    store(to, w);
+  };
+  Index j = 0;
+  for (; j + lanes<T> <= count; j += lanes<T>) some(out + j, weight + j, pattern ? pattern + j : nullptr);
+  if (j == width) return;
+  S rest[lanes<T>];
+  std::uint8_t flags[lanes<T>];
+  pad(rest, weight + j, count - j, lanes<T>);
+  if (pattern) pad(flags, pattern + j, count - j, lanes<T>);
+  some(out + j, rest, pattern ? flags : nullptr);
 }
 
 /// The same for one strip, in the order of its vectors.
 template <bool clamped, class S, class T = Arithmetic<S>>
-ROSSBY_INLINE void effective_strip(T* out, const S* weight, const std::uint8_t* pattern, Index count) {
+ROSSBY_INLINE void effective_strip(T* out, const S* weight, const std::uint8_t* pattern) {
   using V = Vec<T, lanes<T>>;
 #pragma GCC unroll 3
   for (int q = 0; q < Strip<S>::vectors; ++q) {
-    V w = strip_vector<V>(weight, q, count);
+    V w = strip_vector<V>(weight, q);
     if constexpr (clamped) w = clamp01(w);
-    if (pattern) w = keep_flagged_in_strip<S>(w, pattern, q, count);
+    if (pattern) w = keep_flagged_in_strip<S>(w, pattern, q);
     store(out + q * lanes<T>, w);
   }
 }

@@ -6,7 +6,7 @@ namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
 using Counters = Vec<std::uint64_t, lanes<double>>;
-constexpr int count = lanes<double>;
+constexpr int doubles = lanes<double>;
 
 /// The products of each lane's lower 32 bits.
 ROSSBY_INLINE Counters multiply_low(Counters x, std::uint64_t by) {
@@ -45,16 +45,17 @@ ROSSBY_INLINE void store_bytes(std::uint8_t* to, Counters v) {
 #if defined(__AVX512F__)
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm512_cvtepi64_epi8((__m512i)v));
 #else
-  for (int l = 0; l < count; ++l) to[l] = static_cast<std::uint8_t>(v[l]);
+  for (int l = 0; l < doubles; ++l) to[l] = static_cast<std::uint8_t>(v[l]);
 #endif
 }
 
 template <class T>
 void draw(Index size, std::uint8_t* keep, std::uint64_t key, std::uint64_t first, std::uint64_t least) {
   Counters counter;
-  for (int l = 0; l < count; ++l) counter[l] = first + static_cast<std::uint64_t>(l);
+  for (int l = 0; l < doubles; ++l) counter[l] = first + static_cast<std::uint64_t>(l);
   Index k = 0;
-  for (; k + count <= size; k += count, counter += count) store_bytes(keep + k, kept(counter, key, least));
+  for (; k + doubles <= size; k += doubles, counter += doubles)
+    store_bytes(keep + k, kept(counter, key, least));
   if (k == size) return;
   const Counters rest = kept(counter, key, least);
   for (int l = 0; k < size; ++k, ++l) keep[k] = static_cast<std::uint8_t>(rest[l]);

@@ -13,7 +13,7 @@ template <class T>
 using Reg = Vec<T, lanes<T>>;
 
 /// Prefetch distance of latents in bytes: steps are too far apart for the processor to predict.
-constexpr Index ahead = 4096;
+constexpr Index bytes_ahead = 4096;
 
 /// Registers summed side by side, so that no addition waits for the one before.
 constexpr int side_by_side = 4;
@@ -23,7 +23,8 @@ ROSSBY_INLINE void transpose_block(const T* z, Index row_stride, T* planes, Inde
   constexpr int L = lanes<T>;
   Reg<T> v[d];
   if (row_stride == d) {
-    for (int q = 0; q < d; ++q) __builtin_prefetch(reinterpret_cast<const char*>(z + q * L) + ahead, 0, 2);
+    for (int q = 0; q < d; ++q)
+      __builtin_prefetch(reinterpret_cast<const char*>(z + q * L) + bytes_ahead, 0, 2);
     for (int q = 0; q < d; ++q) v[q] = load<Reg<T>>(z + q * L);
   } else {
     T values[d * L];
@@ -41,7 +42,8 @@ ROSSBY_INLINE void add_block(T* dz, Index row_stride, const T* planes, Index str
   for (int q = 0; q < d; ++q) v[q] = load<Reg<T>>(planes + q * stride);
   interleave<T, L, d>(v);
   if (row_stride == d) {
-    for (int q = 0; q < d; ++q) __builtin_prefetch(reinterpret_cast<const char*>(dz + q * L) + ahead, 1, 2);
+    for (int q = 0; q < d; ++q)
+      __builtin_prefetch(reinterpret_cast<const char*>(dz + q * L) + bytes_ahead, 1, 2);
     for (int q = 0; q < d; ++q) store(dz + q * L, load<Reg<T>>(dz + q * L) + v[q]);
     return;
   }

@@ -103,11 +103,11 @@ Index tiles(Index first, Index m, Index n, Index depth, Strided<T> a, const T* p
   constexpr Index width = panel_columns<T>;
   const Index panels = (n + width - 1) / width;
   const bool apart = a.col_stride != 1 && panels > 1 && depth <= most_apart;
-  alignas(64) T side_by_side[rows * most_apart];
+  alignas(64) T together[rows * most_apart];
   for (; first + rows <= m; first += rows) {
     Strided<T> here{a.data + first * a.row_stride, a.row_stride, a.col_stride};
     const Strided<T> next{here.data + rows * a.row_stride, a.row_stride, a.col_stride};
-    if (apart) here = pack_rows<T, rows>(depth, here, side_by_side);
+    if (apart) here = pack_rows<T, rows>(depth, here, together);
     for (Index j = 0; j < panels; ++j) {
       if (first + 2 * rows <= m) ask_for<T, rows>(depth, next, j, panels);
       T* to = c + first * stride + j * width;
