@@ -85,6 +85,17 @@ if(ROSSBY_WITH_MPI)
   find_package(MPI REQUIRED COMPONENTS C CXX)
   find_package(CLI11 REQUIRED)
   pkg_check_modules(PETSC REQUIRED IMPORTED_TARGET PETSc)
+  # A run loads PETSc when it needs it (mpi/rossby/mpi/petsc_library.hpp). A static one is linked: it has no such name.
+  set(ROSSBY_PETSC_NAME)
+  list(GET PETSC_LINK_LIBRARIES 0 ROSSBY_PETSC_FILE)
+  file(REAL_PATH "${ROSSBY_PETSC_FILE}" ROSSBY_PETSC_FILE)
+  cmake_path(GET ROSSBY_PETSC_FILE PARENT_PATH ROSSBY_PETSC_FOLDER)
+  if(CMAKE_OBJDUMP)
+    execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${ROSSBY_PETSC_FILE} OUTPUT_VARIABLE ROSSBY_PETSC_TEXT ERROR_QUIET)
+    if(ROSSBY_PETSC_TEXT MATCHES "SONAME +([^ \n]+)")
+      set(ROSSBY_PETSC_NAME ${CMAKE_MATCH_1})
+    endif()
+  endif()
   # The package is called hdf5-openmpi in Debian; Spack and EasyBuild have one HDF5. With a serial one the
   # compiler stops (hdf5_handle.hpp).
   pkg_search_module(HDF5_PARALLEL REQUIRED IMPORTED_TARGET hdf5-openmpi hdf5-mpi hdf5)

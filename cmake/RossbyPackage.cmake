@@ -71,6 +71,12 @@ a block of nodes. This package has the program, configurations, job scripts for
 Slurm and a demonstration.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "openmpi-bin, python3:any")
+if(ROSSBY_PETSC_NAME)  # loaded at run time, so that dpkg-shlibdeps does not see it
+  execute_process(COMMAND dpkg-query -S ${ROSSBY_PETSC_FILE} OUTPUT_VARIABLE ROSSBY_PETSC_PACKAGE ERROR_QUIET)
+  if(ROSSBY_PETSC_PACKAGE MATCHES "^([^:]+):")
+    string(APPEND CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS ", ${CMAKE_MATCH_1}")
+  endif()
+endif()
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-matplotlib, python3-netcdf4")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME librossby-dev)

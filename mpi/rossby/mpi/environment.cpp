@@ -11,13 +11,13 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <petscsys.h>
 #if defined(__linux__)
 #include <dlfcn.h>
 #include <link.h>
 #endif
 
 #include "rossby/base/error.hpp"
+#include "rossby/mpi/petsc_library.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
@@ -145,18 +145,6 @@ Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::unc
   const Communicator all = Communicator::world();
   watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
   ending_ = std::make_shared<Ending>(MPI_COMM_WORLD, watchdog_.get());
-
-  std::string name = "rossby";
-  std::string no_signals = "-no_signal_handler";
-  std::string no_file = "-skip_petscrc";
-  char* words[] = {name.data(), no_signals.data(), no_file.data(), nullptr};
-  char** arguments = words;
-  int count = 3;
-  if (PetscInitialize(&count, &arguments, nullptr, nullptr) != 0)
-    abort_all("PETSc does not start. Check the PETSc installation");
-  // Return error codes to the caller, who reports them in one line, instead of a trace from every rank.
-  if (PetscPushErrorHandler(PetscReturnErrorHandler, nullptr) != 0)
-    abort_all("PETSc does not start. Check the PETSc installation");
 }
 
 namespace {
@@ -182,8 +170,7 @@ void keep_libraries_mapped() {
 Environment::~Environment() {
   if (std::uncaught_exceptions() > exceptions_) abort_all("an error has occurred on this rank alone");
   const Wait wait(world(), "the end of all ranks (MPI_Finalize)");
-  (void)PetscPopErrorHandler();
-  (void)PetscFinalize();
+  end_petsc();
   keep_libraries_mapped();
   ending_.reset();
   MPI_Finalize();

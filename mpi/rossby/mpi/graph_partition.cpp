@@ -14,7 +14,7 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
-#include "rossby/mpi/petsc_error.hpp"
+#include "rossby/mpi/petsc_library.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 extern "C" void SCOTCH_randomReset(void);
@@ -68,7 +68,8 @@ void check_weights(std::span<const double> weights, Index rows) {
 template <class T>
 T* petsc_array(std::size_t count) {
   T* memory = nullptr;
-  check_petsc(PetscMalloc1(std::max<std::size_t>(count, 1), &memory), "PetscMalloc1");
+  ROSSBY_PETSC(PetscMallocA, 1, PETSC_FALSE, __LINE__, "petsc_array", __FILE__,
+               std::max<std::size_t>(count, 1) * sizeof(T), &memory);
   return memory;
 }
 
@@ -84,9 +85,8 @@ Mat adjacency(const Communicator& comm, const Neighbours& pairs, Index owned, In
   std::partial_sum(ptr, ptr + owned + 1, ptr);
   Mat matrix = nullptr;
   const Wait wait(comm, "the set-up of a graph (MatCreateMPIAdj)");
-  check_petsc(MatCreateMPIAdj(comm.handle(), static_cast<PetscInt>(owned), static_cast<PetscInt>(rows), ptr,
-                              column, nullptr, &matrix),
-              "MatCreateMPIAdj");
+  ROSSBY_PETSC(MatCreateMPIAdj, comm.handle(), static_cast<PetscInt>(owned), static_cast<PetscInt>(rows), ptr,
+               column, nullptr, &matrix);
   return matrix;
 }
 
@@ -106,21 +106,20 @@ std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index
                                      PetscInt* weights) {
   const Wait wait(comm, "a graph partition (PT-Scotch)");
   MatPartitioning partitioning = nullptr;
-  check_petsc(MatPartitioningCreate(comm.handle(), &partitioning), "MatPartitioningCreate");
-  check_petsc(MatPartitioningSetAdjacency(partitioning, matrix), "MatPartitioningSetAdjacency");
-  check_petsc(MatPartitioningSetType(partitioning, MATPARTITIONINGPTSCOTCH), "MatPartitioningSetType");
-  check_petsc(MatPartitioningSetNParts(partitioning, parts), "MatPartitioningSetNParts");
-  if (weights)
-    check_petsc(MatPartitioningSetVertexWeights(partitioning, weights), "MatPartitioningSetVertexWeights");
+  ROSSBY_PETSC(MatPartitioningCreate, comm.handle(), &partitioning);
+  ROSSBY_PETSC(MatPartitioningSetAdjacency, partitioning, matrix);
+  ROSSBY_PETSC(MatPartitioningSetType, partitioning, MATPARTITIONINGPTSCOTCH);
+  ROSSBY_PETSC(MatPartitioningSetNParts, partitioning, parts);
+  if (weights) ROSSBY_PETSC(MatPartitioningSetVertexWeights, partitioning, weights);
   SCOTCH_randomReset();  // or a second partition would continue the first one's random numbers
   IS owners = nullptr;
-  check_petsc(MatPartitioningApply(partitioning, &owners), "MatPartitioningApply");
+  ROSSBY_PETSC(MatPartitioningApply, partitioning, &owners);
   const PetscInt* values = nullptr;
-  check_petsc(ISGetIndices(owners, &values), "ISGetIndices");
+  ROSSBY_PETSC(ISGetIndices, owners, &values);
   std::vector<int> result(values, values + owned);
-  check_petsc(ISRestoreIndices(owners, &values), "ISRestoreIndices");
-  check_petsc(ISDestroy(&owners), "ISDestroy");
-  check_petsc(MatPartitioningDestroy(&partitioning), "MatPartitioningDestroy");
+  ROSSBY_PETSC(ISRestoreIndices, owners, &values);
+  ROSSBY_PETSC(ISDestroy, &owners);
+  ROSSBY_PETSC(MatPartitioningDestroy, &partitioning);
   return result;
 }
 
@@ -146,7 +145,7 @@ std::vector<int> owners_of(const Communicator& comm, const Neighbours& pairs, In
   PetscInt* whole = weighted ? whole_weights(weights, begin, end) : nullptr;
   Mat matrix = adjacency(comm, pairs, end - begin, rows);
   std::vector<int> owners = partition_by_scotch(comm, matrix, end - begin, parts, whole);
-  check_petsc(MatDestroy(&matrix), "MatDestroy");
+  ROSSBY_PETSC(MatDestroy, &matrix);
   return owners;
 }
 
@@ -169,6 +168,7 @@ std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, 
   std::string text = agree(comm, [&] {
     std::string bytes;
     if (comm.rank() != 0) return bytes;
+    load_petsc();
     const std::vector<int> owners = owners_of(Communicator::self(), pairs, 0, rows, parts, weights, rows);
     bytes.resize(owners.size() * sizeof(int));
     std::memcpy(bytes.data(), owners.data(), bytes.size());
@@ -212,6 +212,7 @@ RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_
   if (blocks.rows() <= few_rows)
     return RowPartition::from_owners(owners_by_one_rank(comm, pairs, begin, parts, weights, blocks.rows()),
                                      parts);
+  agree(comm, load_petsc);
   const std::vector<int> owners = owners_of(comm, pairs, begin, end, parts, weights, blocks.rows());
   return RowPartition::from_owners(gather_owners(comm, owners, blocks), parts);
 }

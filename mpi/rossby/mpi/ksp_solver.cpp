@@ -7,7 +7,8 @@
 #include <petscksp.h>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/mpi/petsc_error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/petsc_library.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
@@ -24,24 +25,25 @@ struct Product {
 // PETSc is C: exceptions must not pass through it.
 PetscErrorCode multiply_shell(Mat matrix, Vec x, Vec y) {
   void* context = nullptr;
-  PetscErrorCode code = MatShellGetContext(matrix, &context);
+  const PetscErrorCode code = ROSSBY_PETSC_FUNCTION(MatShellGetContext)(matrix, &context);
   if (code != 0) return code;
   auto& product = *static_cast<Product*>(context);
-  PetscInt size = 0;
-  const PetscScalar* in = nullptr;
-  PetscScalar* out = nullptr;
-  if ((code = VecGetLocalSize(x, &size)) != 0) return code;
-  if ((code = VecGetArrayRead(x, &in)) != 0) return code;
-  if ((code = VecGetArray(y, &out)) != 0) return code;
   try {
+    PetscInt size = 0;
+    const PetscScalar* in = nullptr;
+    PetscScalar* out = nullptr;
+    ROSSBY_PETSC(VecGetLocalSize, x, &size);
+    ROSSBY_PETSC(VecGetArrayRead, x, &in);
+    ROSSBY_PETSC(VecGetArray, y, &out);
     const auto count = static_cast<std::size_t>(size);
     (*product.apply)(std::span(in, count), std::span(out, count));
+    ROSSBY_PETSC(VecRestoreArray, y, &out);
+    ROSSBY_PETSC(VecRestoreArrayRead, x, &in);
   } catch (...) {
     product.failure = std::current_exception();
+    return PETSC_ERR_USER;
   }
-  if ((code = VecRestoreArray(y, &out)) != 0) return code;
-  if ((code = VecRestoreArrayRead(x, &in)) != 0) return code;
-  return product.failure ? PETSC_ERR_USER : 0;
+  return code;
 }
 
 /// The objects of one solution, destroyed together.
@@ -53,10 +55,10 @@ struct System {
   System(const System&) = delete;
   System& operator=(const System&) = delete;
   ~System() {
-    (void)KSPDestroy(&ksp);
-    (void)VecDestroy(&x);
-    (void)VecDestroy(&b);
-    (void)MatDestroy(&matrix);
+    (void)ROSSBY_PETSC_FUNCTION(KSPDestroy)(&ksp);
+    (void)ROSSBY_PETSC_FUNCTION(VecDestroy)(&x);
+    (void)ROSSBY_PETSC_FUNCTION(VecDestroy)(&b);
+    (void)ROSSBY_PETSC_FUNCTION(MatDestroy)(&matrix);
   }
 };
 
@@ -77,37 +79,33 @@ Index KspSolver::solve(const Apply& apply, std::span<const double> b, std::span<
   const Wait wait(comm_, "conjugate gradients");
   MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT64_T, MPI_SUM, comm_.handle());
   require(all <= std::numeric_limits<PetscInt>::max(), "unknowns fit PETSc's numbers");
+  agree(comm_, load_petsc);
   const auto size = static_cast<PetscInt>(b.size());
   Product product{&apply, nullptr};
   System system;
   const MPI_Comm comm = comm_.handle();
-  check_petsc(MatCreateShell(comm, size, size, PETSC_DETERMINE, PETSC_DETERMINE, &product, &system.matrix),
-              "MatCreateShell");
-  check_petsc(MatShellSetOperation(system.matrix, MATOP_MULT, reinterpret_cast<void (*)()>(multiply_shell)),
-              "MatShellSetOperation");
-  check_petsc(VecCreateMPIWithArray(comm, 1, size, PETSC_DETERMINE, b.data(), &system.b),
-              "VecCreateMPIWithArray");
+  ROSSBY_PETSC(MatCreateShell, comm, size, size, PETSC_DETERMINE, PETSC_DETERMINE, &product, &system.matrix);
+  ROSSBY_PETSC(MatShellSetOperation, system.matrix, MATOP_MULT, reinterpret_cast<void (*)()>(multiply_shell));
+  ROSSBY_PETSC(VecCreateMPIWithArray, comm, 1, size, PETSC_DETERMINE, b.data(), &system.b);
   std::fill(x.begin(), x.end(), 0.0);
-  check_petsc(VecCreateMPIWithArray(comm, 1, size, PETSC_DETERMINE, x.data(), &system.x),
-              "VecCreateMPIWithArray");
-  check_petsc(KSPCreate(comm, &system.ksp), "KSPCreate");
-  check_petsc(KSPSetOperators(system.ksp, system.matrix, system.matrix), "KSPSetOperators");
-  check_petsc(KSPSetType(system.ksp, KSPCG), "KSPSetType");
-  check_petsc(KSPSetNormType(system.ksp, KSP_NORM_UNPRECONDITIONED), "KSPSetNormType");
+  ROSSBY_PETSC(VecCreateMPIWithArray, comm, 1, size, PETSC_DETERMINE, x.data(), &system.x);
+  ROSSBY_PETSC(KSPCreate, comm, &system.ksp);
+  ROSSBY_PETSC(KSPSetOperators, system.ksp, system.matrix, system.matrix);
+  ROSSBY_PETSC(KSPSetType, system.ksp, KSPCG);
+  ROSSBY_PETSC(KSPSetNormType, system.ksp, KSP_NORM_UNPRECONDITIONED);
   PC preconditioner = nullptr;
-  check_petsc(KSPGetPC(system.ksp, &preconditioner), "KSPGetPC");
-  check_petsc(PCSetType(preconditioner, PCNONE), "PCSetType");
-  check_petsc(KSPSetTolerances(system.ksp, tolerance, PETSC_DEFAULT, PETSC_DEFAULT, most_iterations),
-              "KSPSetTolerances");
-  const PetscErrorCode code = KSPSolve(system.ksp, system.b, system.x);
+  ROSSBY_PETSC(KSPGetPC, system.ksp, &preconditioner);
+  ROSSBY_PETSC(PCSetType, preconditioner, PCNONE);
+  ROSSBY_PETSC(KSPSetTolerances, system.ksp, tolerance, PETSC_DEFAULT, PETSC_DEFAULT, most_iterations);
+  const PetscErrorCode code = ROSSBY_PETSC_FUNCTION(KSPSolve)(system.ksp, system.b, system.x);
   if (product.failure) std::rethrow_exception(product.failure);
   check_petsc(code, "KSPSolve");
   KSPConvergedReason reason = KSP_CONVERGED_ITERATING;
   PetscInt iterations = 0;
   PetscReal norm = 0;
-  check_petsc(KSPGetConvergedReason(system.ksp, &reason), "KSPGetConvergedReason");
-  check_petsc(KSPGetIterationNumber(system.ksp, &iterations), "KSPGetIterationNumber");
-  check_petsc(KSPGetResidualNorm(system.ksp, &norm), "KSPGetResidualNorm");
+  ROSSBY_PETSC(KSPGetConvergedReason, system.ksp, &reason);
+  ROSSBY_PETSC(KSPGetIterationNumber, system.ksp, &iterations);
+  ROSSBY_PETSC(KSPGetResidualNorm, system.ksp, &norm);
   if (reason < 0)
     user_error(
         "conjugate gradients did not converge: residual {:.2g} after {} iterations. Raise evaluate.ridge",

@@ -9,7 +9,7 @@
 #include "rossby/exchange/packing.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
-#include "rossby/mpi/petsc_error.hpp"
+#include "rossby/mpi/petsc_library.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
@@ -75,32 +75,31 @@ Pattern build_pattern(const Communicator& comm, const RowPartition& partition, c
 PetscExchange::PetscExchange(const Communicator& comm, const RowPartition& partition, int part,
                              const GhostList& ghosts)
     : comm_(comm) {
-  agree(comm, [&] { check_arguments(comm, partition, part, ghosts); });
+  agree(comm, [&] {
+    check_arguments(comm, partition, part, ghosts);
+    load_petsc();
+  });
   owned_ = partition.size(part);
   ghosts_ = static_cast<Index>(ghosts.size());
   Pattern pattern = build_pattern(comm, partition, ghosts);
   send_rows_ = std::move(pattern.send_rows);
 
   const Wait wait(comm, "the set-up of the halo exchange");
-  check_petsc(PetscSFCreate(comm.handle(), &forest_), "PetscSFCreate");
-  check_petsc(PetscSFSetType(forest_, PETSCSFBASIC), "PetscSFSetType");
-  check_petsc(
-      PetscSFSetGraph(forest_, static_cast<PetscInt>(send_rows_.size()), static_cast<PetscInt>(ghosts_),
-                      nullptr, PETSC_COPY_VALUES, pattern.source.data(), PETSC_COPY_VALUES),
-      "PetscSFSetGraph");
-  check_petsc(PetscSFSetUp(forest_), "PetscSFSetUp");
+  ROSSBY_PETSC(PetscSFCreate, comm.handle(), &forest_);
+  ROSSBY_PETSC(PetscSFSetType, forest_, PETSCSFBASIC);
+  ROSSBY_PETSC(PetscSFSetGraph, forest_, static_cast<PetscInt>(send_rows_.size()),
+               static_cast<PetscInt>(ghosts_), nullptr, PETSC_COPY_VALUES, pattern.source.data(),
+               PETSC_COPY_VALUES);
+  ROSSBY_PETSC(PetscSFSetUp, forest_);
   PetscInt count = 0;
-  check_petsc(PetscSFGetRootRanks(forest_, &count, nullptr, nullptr, nullptr, nullptr),
-              "PetscSFGetRootRanks");
+  ROSSBY_PETSC(PetscSFGetRootRanks, forest_, &count, nullptr, nullptr, nullptr, nullptr);
   senders_ = count;
-  check_petsc(PetscSFGetLeafRanks(forest_, &count, nullptr, nullptr, nullptr), "PetscSFGetLeafRanks");
+  ROSSBY_PETSC(PetscSFGetLeafRanks, forest_, &count, nullptr, nullptr, nullptr);
   receivers_ = count;
 }
 
 PetscExchange::~PetscExchange() {
-  PetscBool finalized = PETSC_FALSE;
-  (void)PetscFinalized(&finalized);
-  if (!finalized) (void)PetscSFDestroy(&forest_);
+  if (petsc_runs()) (void)ROSSBY_PETSC_FUNCTION(PetscSFDestroy)(&forest_);
 }
 
 Traffic PetscExchange::gather_cost(Index row_bytes) const {
@@ -133,8 +132,7 @@ void PetscExchange::begin_gather(NodeView<const T> owned, NodeView<T> ghost) {
   operation_.from = send_.data();
   operation_.to = ghost.data;
   const Wait wait(comm_, "the start of a halo exchange (gather)");
-  check_petsc(PetscSFBcastBegin(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
-              "PetscSFBcastBegin");
+  ROSSBY_PETSC(PetscSFBcastBegin, forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE);
   sent_ += gather_cost(ghost.width() * static_cast<Index>(sizeof(T)));
 }
 
@@ -152,8 +150,7 @@ void PetscExchange::begin_scatter(NodeView<const T> ghost, NodeView<T> owned) {
   operation_.from = ghost.data;
   operation_.to = send_.data();
   const Wait wait(comm_, "the start of a halo exchange (scatter of gradients)");
-  check_petsc(PetscSFReduceBegin(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
-              "PetscSFReduceBegin");
+  ROSSBY_PETSC(PetscSFReduceBegin, forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE);
   sent_ += scatter_cost(ghost.width() * static_cast<Index>(sizeof(T)));
 }
 
@@ -166,8 +163,7 @@ void PetscExchange::gather_end() {
   finish(Under::gather);
   if (operation_.unit == MPI_DATATYPE_NULL) return;
   const Wait wait(comm_, "a halo exchange (gather)");
-  check_petsc(PetscSFBcastEnd(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
-              "PetscSFBcastEnd");
+  ROSSBY_PETSC(PetscSFBcastEnd, forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE);
 }
 
 void PetscExchange::scatter_add_end() {
@@ -175,8 +171,7 @@ void PetscExchange::scatter_add_end() {
   if (operation_.unit == MPI_DATATYPE_NULL) return;
   {
     const Wait wait(comm_, "a halo exchange (scatter of gradients)");
-    check_petsc(PetscSFReduceEnd(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
-                "PetscSFReduceEnd");
+    ROSSBY_PETSC(PetscSFReduceEnd, forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE);
   }
   if (operation_.is_double)
     add_rows(reinterpret_cast<const double*>(send_.data()), operation_.owned_double, send_rows_);

@@ -1,5 +1,6 @@
 #include "rossby/mpi/ports.hpp"
 
+#include "rossby/exchange/one_rank.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
@@ -12,6 +13,7 @@ namespace rossby {
 std::unique_ptr<Exchange> make_halo_exchange(const Communicator& space, const Domain& domain,
                                              const GhostList& ghosts) {
   if (space.is_pretended()) return std::make_unique<TracedHalo>(domain.cut->halo(space.rank()));
+  if (space.size() == 1) return std::make_unique<OneRankExchange>(domain.partition.size(0));
   return std::make_unique<PetscExchange>(space, domain.partition, space.rank(), ghosts);
 }
 

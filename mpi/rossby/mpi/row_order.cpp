@@ -11,7 +11,7 @@
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/petsc_error.hpp"
+#include "rossby/mpi/petsc_library.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
@@ -29,11 +29,11 @@ void for_inner_entries(const GlobalEdges& edges, const RowPartition& partition, 
 }
 
 /// The pattern within a rank's rows, with both directions of every edge.
-struct Pattern {
+struct Neighbourhood {
   std::vector<PetscInt> ptr{0}, column;
 };
 
-Pattern symmetric_pattern(const GlobalEdges& edges, const RowPartition& partition, int part) {
+Neighbourhood symmetric_pattern(const GlobalEdges& edges, const RowPartition& partition, int part) {
   std::vector<std::pair<PetscInt, PetscInt>> pairs;
   pairs.reserve(2 * edges.column.size());
   for_inner_entries(edges, partition, part, [&](Index i, Index j) {
@@ -42,7 +42,7 @@ Pattern symmetric_pattern(const GlobalEdges& edges, const RowPartition& partitio
   });
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  Pattern pattern;
+  Neighbourhood pattern;
   pattern.ptr.assign(static_cast<std::size_t>(edges.rows) + 1, 0);
   for (const auto& [row, column] : pairs) {
     ++pattern.ptr[static_cast<std::size_t>(row) + 1];
@@ -53,22 +53,22 @@ Pattern symmetric_pattern(const GlobalEdges& edges, const RowPartition& partitio
 }
 
 /// Local rows in their new order.
-std::vector<PetscInt> local_order(Pattern& pattern) {
+std::vector<PetscInt> local_order(Neighbourhood& pattern) {
+  load_petsc();
   const auto rows = static_cast<PetscInt>(pattern.ptr.size() - 1);
   std::vector<PetscScalar> ones(pattern.column.size(), 1);
   Mat matrix = nullptr;
-  check_petsc(MatCreateSeqAIJWithArrays(PETSC_COMM_SELF, rows, rows, pattern.ptr.data(),
-                                        pattern.column.data(), ones.data(), &matrix),
-              "MatCreateSeqAIJWithArrays");
+  ROSSBY_PETSC(MatCreateSeqAIJWithArrays, PETSC_COMM_SELF, rows, rows, pattern.ptr.data(),
+               pattern.column.data(), ones.data(), &matrix);
   IS row_order = nullptr, column_order = nullptr;
-  check_petsc(MatGetOrdering(matrix, MATORDERINGRCM, &row_order, &column_order), "MatGetOrdering");
+  ROSSBY_PETSC(MatGetOrdering, matrix, MATORDERINGRCM, &row_order, &column_order);
   const PetscInt* values = nullptr;
-  check_petsc(ISGetIndices(row_order, &values), "ISGetIndices");
+  ROSSBY_PETSC(ISGetIndices, row_order, &values);
   std::vector<PetscInt> order(values, values + rows);
-  check_petsc(ISRestoreIndices(row_order, &values), "ISRestoreIndices");
-  check_petsc(ISDestroy(&row_order), "ISDestroy");
-  check_petsc(ISDestroy(&column_order), "ISDestroy");
-  check_petsc(MatDestroy(&matrix), "MatDestroy");
+  ROSSBY_PETSC(ISRestoreIndices, row_order, &values);
+  ROSSBY_PETSC(ISDestroy, &row_order);
+  ROSSBY_PETSC(ISDestroy, &column_order);
+  ROSSBY_PETSC(MatDestroy, &matrix);
   return order;
 }
 
@@ -96,7 +96,7 @@ RowPartition reverse_cuthill_mckee(const Communicator& comm, const GlobalEdges& 
           "row order: {} entries per rank are more than PETSc with 32-bit indices can handle. Use more "
           "ranks, or set parallel.row_order = \"file\"",
           edges.entries());
-    Pattern pattern = symmetric_pattern(edges, partition, part);
+    Neighbourhood pattern = symmetric_pattern(edges, partition, part);
     std::vector<std::int64_t> rows;
     if (edges.rows > 0)
       for (const PetscInt i : local_order(pattern))
