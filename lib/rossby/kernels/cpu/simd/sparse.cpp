@@ -14,22 +14,11 @@ namespace {
 // Bytes of a tile's planes: they stay in the first-level cache next to the data read and written.
 constexpr Index tile_bytes = 16384;
 
-/// One channel in and out: no planes, one factor per relation.
-template <class T>
-bool one_channel(const SparseLayer<T>& layer) {
-  return layer.d == 1 && layer.w == 1;
-}
-
 /// Entries go through their weights one by one: about one entry per list, and columns that fill registers.
 template <class T>
 bool direct(const SparseLayer<T>& layer) {
   return layer.cols >= 8 && layer.cols % columns_together == 0 &&
          2 * layer.entries <= 3 * layer.rows * layer.relations;
-}
-
-template <class T>
-bool side_by_side(const SparseLayer<T>& layer) {
-  return columns_side_by_side(layer, direct(layer));
 }
 
 /// Tiles of a layer, and places of its arrays in the shared and the group's memory.
@@ -67,57 +56,6 @@ struct Plan {
 };
 
 template <class T>
-Index shared_size(const SparseLayer<T>& layer) {
-  if (one_channel(layer)) return 0;
-  if constexpr (permutes<T>)
-    if (side_by_side(layer)) return SideBySide<T>(layer).shared();
-  return Plan<T>(layer).shared();
-}
-
-template <class T>
-Index group_size(const SparseLayer<T>& layer) {
-  if (one_channel(layer)) return layer.relations + 2;
-  if constexpr (permutes<T>)
-    if (side_by_side(layer)) return SideBySide<T>(layer).group();
-  return Plan<T>(layer).group();
-}
-
-/// Packs all planes' weights, the identity's first, in the layout of the three products.
-template <class T>
-void prepare(const SparseLayer<T>& layer, T* shared) {
-  if (one_channel(layer)) return;
-  if constexpr (permutes<T>)
-    if (side_by_side(layer)) return SideBySide<T>(layer).prepare(layer, shared);
-  const Plan<T> plan(layer);
-  const Index d = layer.d, w = layer.w;
-  // Packs one plane into place: planes of one block of outputs follow each other.
-  const auto pack = [&](const Lanes& by, Index outer, Index in_stride_self, Index out_stride_self,
-                        Index in_stride, Index out_stride, Index planes_self, T* to) {
-    const Index piece = by.groups * by.outputs * by.inputs;
-    const Index planes = planes_self + layer.relations;
-    for (Index block = 0; block < by.blocks; ++block)
-      for (Index k = 0; k < planes; ++k) {
-        const bool own = k < planes_self;
-        const T* a = own ? layer.self : layer.a + (k - planes_self) * d;
-        Lanes one = by;
-        one.blocks = 1;
-        const Index first = block * by.outputs;
-        pack_weights(one, Index{1}, outer - first, a + first * (own ? out_stride_self : out_stride), Index{0},
-                     own ? in_stride_self : in_stride, own ? out_stride_self : out_stride,
-                     to + (block * planes + k) * piece);
-      }
-  };
-  const Index self = layer.self ? 1 : 0;
-  pack(plan.forward, w, 1, layer.self_stride, 1, layer.a_stride, self, shared);
-  pack(plan.backward, d, layer.self_stride, 1, layer.a_stride, 1, self, shared + plan.forward_size);
-  T* products = shared + plan.forward_size + plan.backward_size;
-  const Index one = packed_size(plan.products, 1);
-  for (Index k = 0; k < layer.relations; ++k)
-    pack_weights(plan.products, Index{1}, w, layer.a + k * d, Index{0}, Index{1}, layer.a_stride,
-                 products + k * one);
-}
-
-template <class T>
 ROSSBY_INLINE void copy(Index width, const T* x, T* y) {
   map_registers(
       width, [](auto, auto v) { return v; }, y, x);
@@ -153,62 +91,6 @@ struct Weighted {
   T weight;
   const T* x;
 };
-
-template <class T>
-void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared, T* group) {
-  if (one_channel(layer)) return forward_one(layer, rows);
-  if constexpr (permutes<T>)
-    if (side_by_side(layer)) return forward_columns(layer, rows, shared);
-  const Plan<T> plan(layer);
-  if (direct(layer) && with_full_lanes<T>(plan.forward, [&]<int N, int S, int G>() {
-        forward_direct<N, S, G>(layer, rows, shared);
-      }))
-    return;
-  const Index width = plan.width_in;
-  T* planes = group + plan.sums();
-  T* out = planes + plan.u_size;  // a tile of h
-  const T* ghost = rows.ghost ? rows.ghost - rows.owned_rows * width : nullptr;
-  for (Index begin = 0; begin < rows.count; begin += plan.tile) {
-    const Index count = rows.count - begin < plan.tile ? rows.count - begin : plan.tile;
-    const Index plane = plan.tile * width;
-    T* to = planes;
-    if (layer.self) {
-      for (Index q = 0; q < count; ++q)
-        copy(width, rows.owned + Index{rows.rows[begin + q]} * width, to + q * width);
-      to += plane;
-    }
-    for (Index k = 0; k < layer.relations; ++k, to += plane)
-      for (Index q = 0; q < count; ++q) {
-        const Index slot = Index{rows.rows[begin + q]} * layer.relations + k;
-        weighted_sum(width, Index{layer.ptr[slot]}, Index{layer.ptr[slot + 1]}, to + q * width, [&](Index e) {
-          const Index c = layer.column[e];
-          return Weighted<T>{effective_weight(layer.weight[e], layer.clamped),
-                             (c < rows.owned_rows ? rows.owned : ghost) + c * width};
-        });
-      }
-    // Rows of a tile are written in place if they are contiguous, else through `out`.
-    const LocalColumn first = rows.rows[begin];
-    const bool together = rows.rows[begin + count - 1] - first == count - 1;
-    T* h = rows.h + Index{first} * plan.width_out;
-    multiply(plan.forward,
-             NarrowProduct<T>{planes, plane, plan.planes, layer.d, shared, together ? h : out,
-                              count * layer.cols, layer.w, layer.bias, together && !layer.self});
-    if (together) continue;
-    for (Index q = 0; q < count; ++q) {
-      T* row = rows.h + Index{rows.rows[begin + q]} * plan.width_out;
-      if (layer.self)
-        copy(plan.width_out, out + q * plan.width_out, row);
-      else
-        add_scaled(plan.width_out, T(1), out + q * plan.width_out, row);
-    }
-  }
-}
-
-template <class T>
-void clear(const SparseLayer<T>& layer, T* group) {
-  const Index size = one_channel(layer) || side_by_side(layer) ? group_size(layer) : Plan<T>(layer).sums();
-  for (Index q = 0; q < size; ++q) group[q] = T(0);
-}
 
 /// dm[e] += ⟨δ[row_e], y_k[column]⟩ over a tile.
 template <class T>
@@ -266,54 +148,209 @@ void backward_tile(const SparseLayer<T>& layer, const Plan<T>& plan, const Spars
   sampled(layer, columns, width, plan.tile, y);
 }
 
-template <class T>
-void backward(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared, T* group) {
-  if (one_channel(layer)) return backward_one(layer, columns, group);
-  if constexpr (permutes<T>)
-    if (side_by_side(layer)) return backward_columns(layer, columns, shared, group);
-  const Plan<T> plan(layer);
-  const T* packed = shared + plan.forward_size;
-  T* repeated = group + plan.sums() + plan.u_size + plan.y_size;
-  if (direct(layer) && with_full_lanes<T>(plan.backward, [&]<int N, int S, int G>() {
-        backward_direct<N, S, G>(layer, columns, packed, group, group + plan.backward_size, repeated);
-      }))
-    return;
-  for (Index done = 0; done < columns.count; done += plan.tile) {
-    SparseColumns<T> tile = columns;
-    tile.begin += done;
-    tile.count = columns.count - done < plan.tile ? columns.count - done : plan.tile;
-    backward_tile(layer, plan, tile, shared, group);
-  }
-}
+// The ways of a layer. All have the functions of SparseKernels; group memory begins with the sums of
+// backward().
 
+/// Any number of channels: contexts in planes. Forward and backward go without planes if entries go through
+/// their weights in place.
 template <class T>
-void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride, T* dself,
-             Index dself_stride, T* dbias) {
-  if (one_channel(layer)) {
+struct Planes {
+  const SparseLayer<T>& layer;
+  Plan<T> plan;
+
+  explicit Planes(const SparseLayer<T>& of) : layer(of), plan(of) {}
+  [[nodiscard]] Index shared() const { return plan.shared(); }
+  [[nodiscard]] Index group() const { return plan.group(); }
+  [[nodiscard]] Index sums() const { return plan.sums(); }
+  /// Packs all planes' weights, the identity's first, in the layout of the three products.
+  void prepare(T* shared) const {
+    const Index d = layer.d, w = layer.w;
+    // Packs one plane into place: planes of one block of outputs follow each other.
+    const auto pack = [&](const Lanes& by, Index outer, Index in_stride_self, Index out_stride_self,
+                          Index in_stride, Index out_stride, Index planes_self, T* to) {
+      const Index piece = by.groups * by.outputs * by.inputs;
+      const Index planes = planes_self + layer.relations;
+      for (Index block = 0; block < by.blocks; ++block)
+        for (Index k = 0; k < planes; ++k) {
+          const bool own = k < planes_self;
+          const T* a = own ? layer.self : layer.a + (k - planes_self) * d;
+          Lanes one = by;
+          one.blocks = 1;
+          const Index first = block * by.outputs;
+          pack_weights(one, Index{1}, outer - first, a + first * (own ? out_stride_self : out_stride),
+                       Index{0}, own ? in_stride_self : in_stride, own ? out_stride_self : out_stride,
+                       to + (block * planes + k) * piece);
+        }
+    };
+    const Index self = layer.self ? 1 : 0;
+    pack(plan.forward, w, 1, layer.self_stride, 1, layer.a_stride, self, shared);
+    pack(plan.backward, d, layer.self_stride, 1, layer.a_stride, 1, self, shared + plan.forward_size);
+    T* products = shared + plan.forward_size + plan.backward_size;
+    const Index one = packed_size(plan.products, 1);
+    for (Index k = 0; k < layer.relations; ++k)
+      pack_weights(plan.products, Index{1}, w, layer.a + k * d, Index{0}, Index{1}, layer.a_stride,
+                   products + k * one);
+  }
+  void forward(const SparseRows<T>& rows, const T* shared, T* group) const {
+    if (direct(layer) && with_full_lanes<T>(plan.forward, [&]<int N, int S, int G>() {
+          forward_direct<N, S, G>(layer, rows, shared);
+        }))
+      return;
+    const Index width = plan.width_in;
+    T* planes = group + plan.sums();
+    T* out = planes + plan.u_size;  // a tile of h
+    const T* ghost = rows.ghost ? rows.ghost - rows.owned_rows * width : nullptr;
+    for (Index begin = 0; begin < rows.count; begin += plan.tile) {
+      const Index count = rows.count - begin < plan.tile ? rows.count - begin : plan.tile;
+      const Index plane = plan.tile * width;
+      T* to = planes;
+      if (layer.self) {
+        for (Index q = 0; q < count; ++q)
+          copy(width, rows.owned + Index{rows.rows[begin + q]} * width, to + q * width);
+        to += plane;
+      }
+      for (Index k = 0; k < layer.relations; ++k, to += plane)
+        for (Index q = 0; q < count; ++q) {
+          const Index slot = Index{rows.rows[begin + q]} * layer.relations + k;
+          weighted_sum(width, Index{layer.ptr[slot]}, Index{layer.ptr[slot + 1]}, to + q * width,
+                       [&](Index e) {
+                         const Index c = layer.column[e];
+                         return Weighted<T>{effective_weight(layer.weight[e], layer.clamped),
+                                            (c < rows.owned_rows ? rows.owned : ghost) + c * width};
+                       });
+        }
+      // Rows of a tile are written in place if they are contiguous, else through `out`.
+      const LocalColumn first = rows.rows[begin];
+      const bool together = rows.rows[begin + count - 1] - first == count - 1;
+      T* h = rows.h + Index{first} * plan.width_out;
+      multiply(plan.forward,
+               NarrowProduct<T>{planes, plane, plan.planes, layer.d, shared, together ? h : out,
+                                count * layer.cols, layer.w, layer.bias, together && !layer.self});
+      if (together) continue;
+      for (Index q = 0; q < count; ++q) {
+        T* row = rows.h + Index{rows.rows[begin + q]} * plan.width_out;
+        if (layer.self)
+          copy(plan.width_out, out + q * plan.width_out, row);
+        else
+          add_scaled(plan.width_out, T(1), out + q * plan.width_out, row);
+      }
+    }
+  }
+  void backward(const SparseColumns<T>& columns, const T* shared, T* group) const {
+    const T* packed = shared + plan.forward_size;
+    T* repeated = group + plan.sums() + plan.u_size + plan.y_size;
+    if (direct(layer) && with_full_lanes<T>(plan.backward, [&]<int N, int S, int G>() {
+          backward_direct<N, S, G>(layer, columns, packed, group, group + plan.backward_size, repeated);
+        }))
+      return;
+    for (Index done = 0; done < columns.count; done += plan.tile) {
+      SparseColumns<T> tile = columns;
+      tile.begin += done;
+      tile.count = columns.count - done < plan.tile ? columns.count - done : plan.tile;
+      backward_tile(layer, plan, tile, shared, group);
+    }
+  }
+  void collect(const T* group, T* da, Index da_stride, T* dself, Index dself_stride, T* dbias) const {
+    const Lanes& by = plan.backward;
+    const Index piece = by.groups * by.outputs * by.inputs;
+    const Index self = layer.self ? 1 : 0;
+    for (Index block = 0; block < by.blocks; ++block)
+      for (Index k = 0; k < plan.planes; ++k) {
+        const bool own = k < self;
+        T* to = own ? dself : da ? da + (k - self) * layer.d : nullptr;
+        if (!to) continue;
+        Lanes one = by;
+        one.blocks = 1;
+        const Index first = block * by.outputs;
+        unpack_add(one, Index{1}, layer.d - first, group + (block * plan.planes + k) * piece, Index{0},
+                   own ? dself_stride : da_stride, Index{1}, to + first);
+      }
+    for (Index q = 0; dbias && q < plan.width_out; ++q) dbias[q % layer.w] += group[plan.backward_size + q];
+  }
+};
+
+/// One channel in and out: no planes, one factor per relation.
+template <class T>
+struct OneChannel {
+  const SparseLayer<T>& layer;
+
+  [[nodiscard]] Index shared() const { return 0; }
+  [[nodiscard]] Index group() const { return layer.relations + 2; }
+  [[nodiscard]] Index sums() const { return group(); }
+  void prepare(T*) const {}
+  void forward(const SparseRows<T>& rows, const T*, T*) const { forward_one(layer, rows); }
+  void backward(const SparseColumns<T>& columns, const T*, T* group) const {
+    backward_one(layer, columns, group);
+  }
+  void collect(const T* group, T* da, Index, T* dself, Index, T* dbias) const {
     for (Index k = 0; da && k < layer.relations; ++k) da[k] += group[k];
     if (dself) *dself += group[layer.relations];
     if (dbias) *dbias += group[layer.relations + 1];
-    return;
   }
+};
+
+#if defined(__AVX2__)
+/// Few channels: a register holds several columns.
+template <class T>
+struct Columns {
+  const SparseLayer<T>& layer;
+  SideBySide<T> by;
+
+  explicit Columns(const SparseLayer<T>& of) : layer(of), by(of) {}
+  [[nodiscard]] Index shared() const { return by.shared(); }
+  [[nodiscard]] Index group() const { return by.group(); }
+  [[nodiscard]] Index sums() const { return by.group(); }
+  void prepare(T* shared) const { by.prepare(layer, shared); }
+  void forward(const SparseRows<T>& rows, const T* shared, T*) const { forward_columns(layer, rows, shared); }
+  void backward(const SparseColumns<T>& columns, const T* shared, T* group) const {
+    backward_columns(layer, columns, shared, group);
+  }
+  void collect(const T* group, T* da, Index da_stride, T* dself, Index dself_stride, T* dbias) const {
+    by.collect(layer, group, da, da_stride, dself, dself_stride, dbias);
+  }
+};
+#endif
+
+/// Calls use(way) with the fastest way of a layer.
+template <class T, class Use>
+ROSSBY_INLINE auto choose(const SparseLayer<T>& layer, const Use& use) {
+  if (layer.d == 1 && layer.w == 1) return use(OneChannel<T>{layer});
+#if defined(__AVX2__)
   if constexpr (permutes<T>)
-    if (side_by_side(layer))
-      return SideBySide<T>(layer).collect(layer, group, da, da_stride, dself, dself_stride, dbias);
-  const Plan<T> plan(layer);
-  const Lanes& by = plan.backward;
-  const Index piece = by.groups * by.outputs * by.inputs;
-  const Index self = layer.self ? 1 : 0;
-  for (Index block = 0; block < by.blocks; ++block)
-    for (Index k = 0; k < plan.planes; ++k) {
-      const bool own = k < self;
-      T* to = own ? dself : da ? da + (k - self) * layer.d : nullptr;
-      if (!to) continue;
-      Lanes one = by;
-      one.blocks = 1;
-      const Index first = block * by.outputs;
-      unpack_add(one, Index{1}, layer.d - first, group + (block * plan.planes + k) * piece, Index{0},
-                 own ? dself_stride : da_stride, Index{1}, to + first);
-    }
-  for (Index q = 0; dbias && q < plan.width_out; ++q) dbias[q % layer.w] += group[plan.backward_size + q];
+    if (columns_side_by_side(layer, direct(layer))) return use(Columns<T>(layer));
+#endif
+  return use(Planes<T>(layer));
+}
+
+template <class T>
+Index shared_size(const SparseLayer<T>& layer) {
+  return choose(layer, [](const auto& way) { return way.shared(); });
+}
+template <class T>
+Index group_size(const SparseLayer<T>& layer) {
+  return choose(layer, [](const auto& way) { return way.group(); });
+}
+template <class T>
+void prepare(const SparseLayer<T>& layer, T* shared) {
+  choose(layer, [&](const auto& way) { way.prepare(shared); });
+}
+template <class T>
+void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared, T* group) {
+  choose(layer, [&](const auto& way) { way.forward(rows, shared, group); });
+}
+template <class T>
+void clear(const SparseLayer<T>& layer, T* group) {
+  const Index size = choose(layer, [](const auto& way) { return way.sums(); });
+  for (Index q = 0; q < size; ++q) group[q] = T(0);
+}
+template <class T>
+void backward(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared, T* group) {
+  choose(layer, [&](const auto& way) { way.backward(columns, shared, group); });
+}
+template <class T>
+void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride, T* dself,
+             Index dself_stride, T* dbias) {
+  choose(layer, [&](const auto& way) { way.collect(group, da, da_stride, dself, dself_stride, dbias); });
 }
 
 }  // namespace
