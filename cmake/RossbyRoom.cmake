@@ -44,10 +44,10 @@ if(ROSSBY_BUILD_FUZZERS)
   target_compile_options(rossby_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# rossby_unity(<target>): compiles its sources eight at a time, because headers cost more than a source. If
+# rossby_unity(<target>): compiles its sources sixteen at a time, because headers cost more than a source. If
 # two sources share local names, one of them has the property SKIP_UNITY_BUILD_INCLUSION.
 function(rossby_unity TARGET)
-  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${ROSSBY_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ${ROSSBY_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # rossby_room(<name> SOURCES a.cpp ... HEADERS a.hpp ... [DEPENDS public targets] [PRIVATE private targets])

@@ -7,11 +7,6 @@
 namespace rossby {
 namespace {
 
-/// Beginning of part `part` when `size` items are cut into `parts` near-equal parts.
-Index part_begin(Index size, Index part, Index parts) {
-  return size * part / parts;
-}
-
 /// Deals items to `parts` one by one, from the last part to the first, repeatedly. Returns how many of `size`
 /// items, after `earlier` others, go to the parts before `part`. Such cuts are as even for any run of items
 /// as for all items.
@@ -53,8 +48,7 @@ WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows,
 
 std::vector<Index> WindowPlan::share(Index part, Index parts) const {
   const auto size = static_cast<Index>(windows_.size());
-  return {windows_.begin() + part_begin(size, part, parts),
-          windows_.begin() + part_begin(size, part + 1, parts)};
+  return {windows_.begin() + size * part / parts, windows_.begin() + size * (part + 1) / parts};
 }
 
 std::vector<Index> WindowPlan::lane_windows(Index epoch, Index lane) const {

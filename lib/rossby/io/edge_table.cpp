@@ -35,15 +35,15 @@ constexpr auto lengths = {"distance", "distances", "dist", "cost", "length", "km
 /// Checks for columns whose names reverse the ends or put weights first. Without the check they would
 /// silently be misread.
 void check_ends(std::span<const std::string_view> names, const std::string& path, Index line) {
-  const std::string_view first = names[0], second = names[1];
+  const std::string_view first = names[0], other = names[1];
   if (names.size() == 3 && (is_one_of(first, lengths) || is_one_of(first, {"weight", "weights", "value"})))
     user_error(
         "{}:{}: the columns are {}, but source,destination,{} is expected. Move the first column to the end",
         path, line, fmt::join(names, ","), first);
   if (is_one_of(first, {"to", "target", "destination", "dest", "dst", "end"}) &&
-      is_one_of(second, {"from", "source", "src", "origin", "start"}))
+      is_one_of(other, {"from", "source", "src", "origin", "start"}))
     user_error("{}:{}: the columns are {},{}, but source,destination is expected. Swap the two columns", path,
-               line, first, second);
+               line, first, other);
 }
 
 }  // namespace

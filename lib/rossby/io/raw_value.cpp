@@ -157,7 +157,7 @@ std::vector<std::vector<Setting>> read_toml_tables(std::string_view toml, const 
 
 std::string literal_of(const RawValue& value) {
   using Kind = RawValue::Kind;
-  if (value.kind == Kind::text) return quoted(value.text);
+  if (value.kind == Kind::text) return detail::quoted(value.text);
   if (value.kind != Kind::array) return value.text;
   std::string items;
   for (const RawValue& item : value.items) items += (items.empty() ? "" : ", ") + literal_of(item);
@@ -212,7 +212,7 @@ std::string quoted(std::string_view text) {
 
 std::string quoted(const std::vector<std::string>& texts) {
   std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "[" : ", ") + quoted(text);
+  for (const std::string& text : texts) out += (out.empty() ? "[" : ", ") + detail::quoted(text);
   return out.empty() ? "[]" : out + "]";
 }
 

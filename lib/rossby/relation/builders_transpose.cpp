@@ -11,7 +11,7 @@ namespace rossby {
 namespace {
 
 /// An entry of the transposed relations, in a message to the owner of its row.
-struct Entry {
+struct Reverse {
   Index row;  // local to its owner
   Index column;
   double value;
@@ -37,26 +37,26 @@ GlobalEdges transpose(const GlobalEdges& edges, const RowPartition& partition, M
       for (Index e = edges.begin(i, k); e < edges.end(i, k); ++e) {
         const Position to = partition.position(edges.column[static_cast<std::size_t>(e)]);
         const int owner = partition.owner(to);
-        const Entry entry{to.value - partition.begin(owner), row, edges.value[static_cast<std::size_t>(e)], k,
-                          0};
+        const Reverse entry{to.value - partition.begin(owner), row, edges.value[static_cast<std::size_t>(e)],
+                            k, 0};
         write(letters[static_cast<std::size_t>(owner)], entry);
       }
   }
-  std::vector<Entry> entries;
+  std::vector<Reverse> entries;
   for (auto& letter : mailbox.swap(std::move(letters))) {
     const std::size_t first = entries.size();
-    entries.resize(first + letter.size() / sizeof(Entry));
+    entries.resize(first + letter.size() / sizeof(Reverse));
     LetterReader(letter).read(std::span(entries).subspan(first));
     release(letter);
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  std::sort(entries.begin(), entries.end(), [](const Reverse& a, const Reverse& b) {
     return std::tie(a.row, a.relation, a.column) < std::tie(b.row, b.relation, b.column);
   });
   GlobalEdges out;
   out.rows = edges.rows;
   out.relations = edges.relations;
   out.ptr.assign(static_cast<std::size_t>(out.rows * out.relations) + 1, 0);
-  for (const Entry& entry : entries) {
+  for (const Reverse& entry : entries) {
     out.column.push_back(GlobalRow{entry.column});
     out.value.push_back(entry.value);
     ++out.ptr[static_cast<std::size_t>(entry.row * out.relations + entry.relation) + 1];

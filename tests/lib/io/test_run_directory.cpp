@@ -90,12 +90,12 @@ TEST(RunDirectory, AKilledProcessDoesNotBlock) {
   const pid_t child = fork();
   if (child == 0) {
     const RunDirectory run = RunDirectory::create(path);
-    const auto written = write(channel[1], "x", 1);
+    const auto written = ::write(channel[1], "x", 1);
     pause();
     _exit(static_cast<int>(written));
   }
   char c = 0;
-  ASSERT_EQ(read(channel[0], &c, 1), 1);
+  ASSERT_EQ(::read(channel[0], &c, 1), 1);
   EXPECT_HAS(user_message([&] { RunDirectory::create(path); }), "in use by process " + std::to_string(child));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

@@ -30,7 +30,7 @@ float value_at(Index t, Index i, Index f) {
 }
 
 /// Builds files that are nearly valid: each test breaks one thing.
-struct Maker {
+struct SeriesMaker {
   Index steps = 5, nodes = 7, features = 1;
   bool feature_dimension = false, packed = false, time_variable = true;
   std::vector<double> times{0, 1, 2, 3, 4};
@@ -100,7 +100,7 @@ SeriesFile open(const std::string& path, const std::vector<std::string>& names =
 
 TEST(SeriesFile, ReadsChosenNodesAndSteps) {
   const TemporaryDirectory folder;
-  Maker{}.write(folder / "a.nc");
+  SeriesMaker{}.write(folder / "a.nc");
   const SeriesFile file = open(folder / "a.nc", {}, 1, 4);
   EXPECT_EQ(file.info().steps, 3);
   EXPECT_EQ(file.info().all_steps, 5);
@@ -126,7 +126,7 @@ TEST(SeriesFile, ReadsChosenNodesAndSteps) {
 
 TEST(SeriesFile, FillsGapsOfItsTimeAxis) {
   const TemporaryDirectory folder;
-  Maker maker;
+  SeriesMaker maker;
   maker.times = {0, 1, 4, 5, 7};
   maker.write(folder / "a.nc");
   const SeriesFile file = SeriesFile::open(folder / "a.nc", {}, 1, -1, {}, true);
@@ -165,7 +165,7 @@ TEST(SeriesFile, FillsGapsOfItsTimeAxis) {
 
 TEST(SeriesFile, InfinityIsMissing) {
   const TemporaryDirectory folder;
-  Maker maker;
+  SeriesMaker maker;
   maker.steps = 1;
   maker.times = {0};
   maker.write(folder / "a.nc");
@@ -182,7 +182,7 @@ TEST(SeriesFile, InfinityIsMissing) {
 
 TEST(SeriesFile, NullValueIsMissing) {
   const TemporaryDirectory folder;
-  Maker maker;
+  SeriesMaker maker;
   maker.variables = {"a", "b"};
   maker.write(folder / "a.nc");  // a: 1000 t + i, b: a quarter more
   const std::vector<std::string> names{"a", "b"};
@@ -200,7 +200,7 @@ TEST(SeriesFile, NullValueIsMissing) {
   EXPECT_EQ(missing(1002.25), (std::vector<std::size_t>{1})) << "of every variable";
   EXPECT_TRUE(missing(1002.3).empty());
   EXPECT_TRUE(missing(0).empty());
-  Maker one;
+  SeriesMaker one;
   one.steps = 1;
   one.times = {0};
   one.write(folder / "one.nc");
@@ -218,7 +218,7 @@ TEST(SeriesFile, NullValueIsANumber) {
 
 TEST(SeriesFile, FeatureDimensionAndSeveralVariables) {
   const TemporaryDirectory folder;
-  Maker maker;
+  SeriesMaker maker;
   maker.feature_dimension = true;
   maker.features = 3;
   maker.variables = {"a", "b"};
@@ -239,7 +239,7 @@ TEST(SeriesFile, FeatureDimensionAndSeveralVariables) {
 
 TEST(SeriesFile, Edges) {
   const TemporaryDirectory folder;
-  Maker maker;
+  SeriesMaker maker;
   maker.edge_src = {0, 1, 2};
   maker.edge_dst = {1, 2, 0};
   maker.write(folder / "plain.nc");
@@ -264,27 +264,27 @@ TEST(SeriesFile, Edges) {
 TEST(SeriesFile, Refusals) {
   const TemporaryDirectory folder;
   const std::string path = folder / "bad.nc";
-  const auto refusal = [&](const std::function<void(Maker&)>& breakage,
+  const auto refusal = [&](const std::function<void(SeriesMaker&)>& breakage,
                            const std::vector<std::string>& names = {}, Index first = 0, Index last = -1) {
-    Maker maker;
+    SeriesMaker maker;
     breakage(maker);
     maker.write(path);
     const std::string message = user_message([&] { open(path, names, first, last); });
     EXPECT_EQ(message.find(path), 0u) << message;
     return message;
   };
-  EXPECT_HAS(refusal([](Maker& m) { m.time_variable = false; }), "no time axis");
-  EXPECT_HAS(refusal([](Maker& m) { m.times = {0, 1, 3, 2, 4}; }), "time does not ascend: step 3");
-  EXPECT_HAS(refusal([](Maker& m) { m.node_first = true; }), "(node, time)");
-  EXPECT_HAS(refusal([](Maker& m) { m.node_first = true; }, {"speed"}), "order (node, time)");
-  EXPECT_HAS(refusal([](Maker& m) { m.variables = {"tmax", "tmin"}; }), "several variables fit: tmax, tmin");
-  EXPECT_HAS(refusal([](Maker& m) { m.variables = {"tmax", "tmin"}; }, {"tmx"}), "did you mean tmax?");
-  EXPECT_HAS(refusal([](Maker&) {}, {"zzzzzzz"}), "Variables that fit: speed");
-  EXPECT_HAS(refusal([](Maker&) {}, {"time"}), "variable time");
-  EXPECT_HAS(refusal([](Maker&) {}, {"speed", "speed"}), "twice");
-  EXPECT_HAS(refusal([](Maker&) {}, {}, 3, 9), "steps 3 to 9");
-  EXPECT_HAS(refusal([](Maker&) {}, {}, 3, 3), "steps 3 to 3");
-  EXPECT_HAS(refusal([](Maker& m) { m.time_units = "months since 2000-01"; }), "months");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.time_variable = false; }), "no time axis");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.times = {0, 1, 3, 2, 4}; }), "time does not ascend: step 3");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.node_first = true; }), "(node, time)");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.node_first = true; }, {"speed"}), "order (node, time)");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.variables = {"tmax", "tmin"}; }), "several variables fit: tmax, tmin");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.variables = {"tmax", "tmin"}; }, {"tmx"}), "did you mean tmax?");
+  EXPECT_HAS(refusal([](SeriesMaker&) {}, {"zzzzzzz"}), "Variables that fit: speed");
+  EXPECT_HAS(refusal([](SeriesMaker&) {}, {"time"}), "variable time");
+  EXPECT_HAS(refusal([](SeriesMaker&) {}, {"speed", "speed"}), "twice");
+  EXPECT_HAS(refusal([](SeriesMaker&) {}, {}, 3, 9), "steps 3 to 9");
+  EXPECT_HAS(refusal([](SeriesMaker&) {}, {}, 3, 3), "steps 3 to 3");
+  EXPECT_HAS(refusal([](SeriesMaker& m) { m.time_units = "months since 2000-01"; }), "months");
 }
 
 TEST(SeriesFile, MissingDamagedAndForeignFiles) {
@@ -298,7 +298,7 @@ TEST(SeriesFile, MissingDamagedAndForeignFiles) {
              "not a NetCDF file, but a table of text (CSV?)");
   std::ofstream(folder / "empty.nc").close();
   EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "empty: download or copy the file again");
-  Maker{}.write(folder / "whole.nc");
+  SeriesMaker{}.write(folder / "whole.nc");
   const auto size = std::filesystem::file_size(folder / "whole.nc");
   for (const auto cut : {size - 1, size / 2, size / 10, std::uintmax_t{9}}) {
     std::filesystem::copy_file(folder / "whole.nc", folder / "cut.nc",

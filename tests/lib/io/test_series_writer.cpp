@@ -16,11 +16,13 @@
 #include "rossby/io/series_writer.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
+#include "tests/lib/io/read_all.hpp"
 #include "tests/support/values.hpp"
 
 namespace rossby {
 namespace {
 
+using testing_support::read_all;
 using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
@@ -44,15 +46,6 @@ SeriesLayout grid(Index steps) {
 std::vector<float> ramp(Index steps, Index nodes, Index features) {
   std::vector<float> values(static_cast<std::size_t>(steps * nodes * features));
   for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(k) / 8;
-  return values;
-}
-
-std::vector<float> read_all(const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  std::vector<Index> nodes(static_cast<std::size_t>(info.file_nodes));
-  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<Index>(i);
-  std::vector<float> values(static_cast<std::size_t>(info.steps * info.file_nodes * info.features));
-  file.read(nodes, values.data());
   return values;
 }
 
@@ -187,12 +180,12 @@ std::string write_limited(const TemporaryDirectory& folder, Index nodes, rlim_t 
     } catch (const UserError& error) {
       message = error.what();
     }
-    const auto size = write(channel[1], message.data(), message.size());
+    const auto size = ::write(channel[1], message.data(), message.size());
     std::exit(size > 0 ? 0 : 1);
   }
   close(channel[1]);
   std::string message(4096, '\0');
-  const auto length = read(channel[0], message.data(), message.size());
+  const auto length = ::read(channel[0], message.data(), message.size());
   close(channel[0]);
   message.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
   int status = 0;
