@@ -9,7 +9,7 @@ namespace {
 
 constexpr Index least_updates = 4;  // fewer are as fast one by one
 // Updates of a short hop: x and the growth of V stay small.
-constexpr Index most_decaying = most_hopped / most_parts;
+constexpr Index most_decaying = most_hopped / Hops::most_parts;
 constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop
 constexpr double most_shrinking = 0.5, most_shrinking_long = 0.25;  // x
 constexpr double most_growth = 0x1p-9;                              // of V
@@ -186,37 +186,19 @@ AdamHop hop_over(std::span<const AdamConstants<float>> steps, Index first, Index
 
 }  // namespace
 
-AdamHops::AdamHops(std::span<const AdamConstants<float>> steps)
-    : steps_(steps), all_(hopped_updates(steps)), count_((all_ + most_hopped - 1) / most_hopped) {
+AdamHops::AdamHops(std::span<const AdamConstants<float>> steps) {
+  const Index all = hopped_updates(steps);
+  count_ = (all + most_hopped - 1) / most_hopped;
   for (Index h = 0; h < count_; ++h) {
-    const auto [first, last] = range(h);
+    const Index first = h * all / count_, length = (h + 1) * all / count_ - first;
     AdamHop& whole = wholes_[static_cast<std::size_t>(h)];
-    whole = hop_over(steps_, first, last);
-    if (steps_[0].decay != 0 && last - first > most_decaying)
-      whole.parts = (last - first + most_decaying - 1) / most_decaying;
+    whole = hop_over(steps, first, first + length);
+    if (steps[0].decay == 0 || length <= most_decaying) continue;
+    whole.parts = (length + most_decaying - 1) / most_decaying;
+    for (Index p = 0; p < whole.parts; ++p)
+      parts_[static_cast<std::size_t>(h * Hops::most_parts + p)] =
+          hop_over(steps, first + p * length / whole.parts, first + (p + 1) * length / whole.parts);
   }
-}
-
-Hops AdamHops::view() {
-  return {wholes_.data(), count_, parts_of, this};
-}
-
-std::pair<Index, Index> AdamHops::range(Index hop) const {
-  return {hop * all_ / count_, (hop + 1) * all_ / count_};
-}
-
-const AdamHop* AdamHops::parts_of(void* hops, Index hop) {
-  auto& self = *static_cast<AdamHops*>(hops);
-  const auto at = static_cast<std::size_t>(hop);
-  auto& parts = self.parts_[at];
-  std::call_once(self.once_[at], [&] {
-    const auto [first, last] = self.range(hop);
-    const Index count = self.wholes_[at].parts;
-    for (Index p = 0; p < count; ++p)
-      parts[static_cast<std::size_t>(p)] =
-          hop_over(self.steps_, first + p * (last - first) / count, first + (p + 1) * (last - first) / count);
-  });
-  return parts.data();
 }
 
 }  // namespace rossby::cpu

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <array>
-#include <mutex>
 #include <span>
-#include <utility>
 
 #include "rossby/kernels/cpu/simd/adam.hpp"
 
@@ -34,32 +32,23 @@ namespace rossby::cpu {
 
 inline constexpr Index most_hops = 8;
 inline constexpr Index most_hopped = 64;  // updates of one hop: beta2^k stays near 1
-inline constexpr Index most_parts = 8;    // of one hop
 
 /// Returns how many of the first `steps`, all with gradient zero, are taken in hops. Returns 0 if few are
 /// missed, or if momentum and decay occur together.
 Index hopped_updates(std::span<const AdamConstants<float>> steps);
 
-/// Hops over `steps`, which outlive this object. The parts of a hop are computed when a value first needs
-/// them: most calls need none.
+/// Hops over some steps.
 class AdamHops {
  public:
   explicit AdamHops(std::span<const AdamConstants<float>> steps);
-  AdamHops(const AdamHops&) = delete;
-  AdamHops& operator=(const AdamHops&) = delete;
 
   /// The view for kernels, valid while this object lives.
-  [[nodiscard]] Hops view();
+  [[nodiscard]] Hops view() const { return {wholes_.data(), count_, parts_.data()}; }
 
  private:
-  static const AdamHop* parts_of(void* hops, Index hop);
-  [[nodiscard]] std::pair<Index, Index> range(Index hop) const;
-
-  std::span<const AdamConstants<float>> steps_;
-  Index all_ = 0, count_ = 0;
+  Index count_ = 0;
   std::array<AdamHop, most_hops> wholes_;
-  std::array<std::array<AdamHop, most_parts>, most_hops> parts_;
-  std::array<std::once_flag, most_hops> once_;
+  std::array<AdamHop, most_hops * Hops::most_parts> parts_;
 };
 
 }  // namespace rossby::cpu

@@ -93,7 +93,7 @@ struct Piece {
           if (overdue.size == 0) continue;
           const Index all = overdue.pad();
           Hops parts;
-          if (whole.parts > 0) parts = {hops.parts_of(hops.source, h), whole.parts};
+          if (whole.parts > 0) parts = {hops.parts + h * Hops::most_parts, whole.parts};
           const Piece rest{overdue.theta, overdue.m,     overdue.v, nullptr,
                            missed + done, whole.updates, nullptr,   parts};
           rest.registers(all);

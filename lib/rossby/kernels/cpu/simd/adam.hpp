@@ -30,11 +30,10 @@ struct AdamHop {
 
 /// Hops that cover the first missed updates without gaps.
 struct Hops {
+  static constexpr Index most_parts = 8;  // of one hop
   const AdamHop* first = nullptr;
   Index count = 0;
-  const AdamHop* (*parts_of)(void* source,
-                             Index hop) = nullptr;  // of a hop that has parts; thread-safe
-  void* source = nullptr;
+  const AdamHop* parts = nullptr;  // of hop h: from h · most_parts on
 };
 
 /// Functions of one instruction set.
