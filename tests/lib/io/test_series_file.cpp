@@ -277,7 +277,10 @@ TEST(SeriesFile, Refusals) {
   EXPECT_HAS(refusal([](SeriesMaker& m) { m.times = {0, 1, 3, 2, 4}; }), "time does not ascend: step 3");
   EXPECT_HAS(refusal([](SeriesMaker& m) { m.node_first = true; }), "(node, time)");
   EXPECT_HAS(refusal([](SeriesMaker& m) { m.node_first = true; }, {"speed"}), "order (node, time)");
-  EXPECT_HAS(refusal([](SeriesMaker& m) { m.variables = {"tmax", "tmin"}; }), "several variables fit: tmax, tmin");
+  EXPECT_HAS(refusal([](SeriesMaker& m) {
+               m.variables = {"tmax", "tmin"};
+             }),
+             "several variables fit: tmax, tmin");
   EXPECT_HAS(refusal([](SeriesMaker& m) { m.variables = {"tmax", "tmin"}; }, {"tmx"}), "did you mean tmax?");
   EXPECT_HAS(refusal([](SeriesMaker&) {}, {"zzzzzzz"}), "Variables that fit: speed");
   EXPECT_HAS(refusal([](SeriesMaker&) {}, {"time"}), "variable time");
