@@ -2,11 +2,13 @@
 stays."""
 
 import os
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import time
+import unittest.mock
 
 import support
 from sensors import BadInput, sensors
@@ -111,6 +113,20 @@ class Run(BadInput):
         finally:
             os.rename(self.path("away.nc"), self.path("sensors.nc"))
         self.assertEqual(sorted(os.listdir(self.path(run))), [".lock", "checkpoints", "config.toml", "metrics.jsonl"])
+
+    def test_another_petsc(self):
+        with open(support.rossby, "rb") as file:
+            name = re.search(rb"\0(libpetsc[\w.-]*\.so[\w.]*)\0", file.read())
+        compiler = shutil.which("cc")
+        if not name or not compiler:
+            self.skipTest("PETSc is linked, or there is no compiler")
+        library = self.path("petsc/" + name.group(1).decode())
+        os.mkdir(self.path("petsc"))
+        subprocess.run([compiler, "-shared", "-x", "c", "/dev/null", "-o", library], check=True)
+        with unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=self.path("petsc") + ":" + os.environ.get("LD_LIBRARY_PATH", "")):
+            self.refuse(2, ["train", "sensors.toml", "--run", "other_petsc", "--set", "parallel.groups=1"],
+                        "petsc/libpetsc.* has no PETSC_COMM_WORLD, so it is not PETSc 3.*Load the module of that version")
+            self.succeed(1, "train", "sensors.toml", "--run", "one_rank")
 
     def test_unwritable(self):
         run = self.trained("open")

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #if defined(ROSSBY_PETSC_LIBRARY)
 #include <dlfcn.h>
+#include <link.h>
 #endif
 
 #include "rossby/base/user_error.hpp"
@@ -77,9 +78,13 @@ bool petsc_runs() {
 void* petsc_address(const char* name) {
 #if defined(ROSSBY_PETSC_LIBRARY)
   require(library != nullptr, "PETSc is loaded before it is used");
-  void* address = ::dlsym(library, name);
-  if (!address) throw BugError(fmt::format("internal error: {} has no {}", ROSSBY_PETSC_LIBRARY, name));
-  return address;
+  if (void* address = ::dlsym(library, name)) return address;
+  link_map* place = nullptr;
+  (void)::dlinfo(library, RTLD_DI_LINKMAP, &place);
+  user_error(
+      "{} has no {}, so it is not PETSc {}.{}, with which this program was built. Load the module of that "
+      "version, or remove this file's folder from LD_LIBRARY_PATH",
+      place ? place->l_name : ROSSBY_PETSC_LIBRARY, name, PETSC_VERSION_MAJOR, PETSC_VERSION_MINOR);
 #else
   throw BugError(fmt::format("internal error: PETSc is linked, so that {} is not looked up", name));
 #endif

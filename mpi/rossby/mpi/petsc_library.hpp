@@ -10,7 +10,7 @@
 namespace rossby {
 
 /// Loads and starts PETSc, unless this was done. Needs no other rank. Throws a UserError if PETSc is not
-/// found or does not start.
+/// found, is of another version, or does not start.
 void load_petsc();
 
 /// Ends PETSc if it was started.
@@ -18,7 +18,7 @@ void end_petsc();
 /// True between load_petsc() and end_petsc().
 bool petsc_runs();
 
-/// The address of one of PETSc's functions, after load_petsc(). Throws a BugError if there is none.
+/// The address of one of PETSc's functions, after load_petsc(). Throws a UserError if there is none.
 void* petsc_address(const char* name);
 
 /// Throws a BugError with the call if PETSc returns an error code.
