@@ -124,7 +124,7 @@ class Run(BadInput):
         os.mkdir(self.path("petsc"))
         subprocess.run([compiler, "-shared", "-x", "c", "/dev/null", "-o", library], check=True)
         with unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=self.path("petsc") + ":" + os.environ.get("LD_LIBRARY_PATH", "")):
-            self.refuse(2, ["train", "sensors.toml", "--run", "other_petsc", "--set", "parallel.groups=1"],
+            self.refuse(2, ["train", "sensors.toml", "--run", "other_petsc", "--set", "parallel.products=model"],
                         "petsc/libpetsc.* has no PETSC_COMM_WORLD, so it is not PETSc 3.*Load the module of that version")
             self.succeed(1, "train", "sensors.toml", "--run", "one_rank")
 
