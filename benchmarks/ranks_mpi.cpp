@@ -2,7 +2,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/row_order.hpp"
 
 namespace rossby::bench {
@@ -17,7 +17,7 @@ class MpiRanks final : public Ranks {
                                                    bool all_nodes) override {
     if (comm_.size() > 1 && all_nodes)
       return std::make_unique<AllgatherExchange>(comm_, partition, comm_.rank());
-    return std::make_unique<PetscExchange>(comm_, partition, comm_.rank(), ghosts);
+    return std::make_unique<NeighbourExchange>(comm_, partition, comm_.rank(), ghosts);
   }
   [[nodiscard]] RowPartition with_neighbours_close(const GlobalEdges& edges,
                                                    const RowPartition& partition) override {

@@ -18,7 +18,7 @@
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/window_task.hpp"
@@ -92,7 +92,7 @@ struct WindowTraining {
     const GlobalEdges supports = random_walks(ring, true, partition, mailbox);
     const GlobalEdges* lists[] = {&supports};
     const GhostList ghosts = collect_ghosts(partition, part, lists);
-    exchange = std::make_unique<PetscExchange>(grid.space(), partition, part, ghosts);
+    exchange = std::make_unique<NeighbourExchange>(grid.space(), partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
     const bool wavenet = o.model == "graph_wavenet";
     if (exec.device) {

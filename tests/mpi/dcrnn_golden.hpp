@@ -10,7 +10,7 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/step.hpp"
 #include "tests/support/golden.hpp"
@@ -105,7 +105,7 @@ class GoldenDcrnn {
     supports_ = random_walks(edges(), true, partition_, mailbox);
     const GlobalEdges* groups[] = {&supports_};
     const GhostList ghosts = collect_ghosts(partition_, part, groups);
-    exchange_ = std::make_unique<PetscExchange>(comm, partition_, part, ghosts);
+    exchange_ = std::make_unique<NeighbourExchange>(comm, partition_, part, ghosts);
     block_ = localise(supports_, partition_, part, ghosts);
     DcrnnOptions options;
     options.inputs = golden.integer("input_times");

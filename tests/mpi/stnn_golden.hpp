@@ -11,7 +11,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/train/step.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/shuffled_rows.hpp"
@@ -35,11 +35,11 @@ class GoldenStnn {
     auto relations = std::make_unique<Relations<T>>(partition_, part);
     add_relations(*relations, setting);
     if (comm.size() == 1)
-      exchange_ = std::make_unique<PetscExchange>(comm, partition_, part, GhostList{});
+      exchange_ = std::make_unique<NeighbourExchange>(comm, partition_, part, GhostList{});
     else if (relations->needs_all())
       exchange_ = std::make_unique<AllgatherExchange>(comm, partition_, part);
     else
-      exchange_ = std::make_unique<PetscExchange>(comm, partition_, part, relations->ghosts());
+      exchange_ = std::make_unique<NeighbourExchange>(comm, partition_, part, relations->ghosts());
     relations->finish(*exchange_, reducer_);
 
     StnnOptions options;

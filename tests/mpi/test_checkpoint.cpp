@@ -11,7 +11,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
@@ -99,7 +99,7 @@ struct Training {
     if (comm.size() > 1 && relations->needs_all())
       exchange = std::make_unique<AllgatherExchange>(comm, partition, part);
     else
-      exchange = std::make_unique<PetscExchange>(comm, partition, part, relations->ghosts());
+      exchange = std::make_unique<NeighbourExchange>(comm, partition, part, relations->ghosts());
     relations->finish(*exchange, reducer);
     StnnOptions options;
     options.steps = train_steps;

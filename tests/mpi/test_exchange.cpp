@@ -5,7 +5,7 @@
 
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
 #include "tests/mpi/message_count.hpp"
 #include "tests/support/dry_run.hpp"
@@ -88,11 +88,12 @@ void compare(Exchange& real, bool dense, const RowPartition& partition) {
   }
 }
 
-TEST(PetscExchange, EqualsTheDryRun) {
+TEST(NeighbourExchange, EqualsTheDryRun) {
   const Communicator world = Communicator::world();
   for (const Case& c : test::awkward_partitions(world.size())) {
     SCOPED_TRACE(c.name);
-    PetscExchange exchange(world, c.partition, world.rank(), test::some_ghosts(c.partition, world.rank()));
+    NeighbourExchange exchange(world, c.partition, world.rank(),
+                               test::some_ghosts(c.partition, world.rank()));
     compare(exchange, false, c.partition);
   }
 }
@@ -107,12 +108,12 @@ TEST(AllgatherExchange, EqualsTheDryRun) {
 }
 
 /// The exchange counts exactly the messages that it gives to MPI.
-TEST(PetscExchange, CountsWhatMpiSends) {
+TEST(NeighbourExchange, CountsWhatMpiSends) {
   const Communicator world = Communicator::world();
   for (const Case& c : test::awkward_partitions(world.size())) {
     SCOPED_TRACE(c.name);
     const GhostList ghosts = test::some_ghosts(c.partition, world.rank());
-    PetscExchange exchange(world, c.partition, world.rank(), ghosts);
+    NeighbourExchange exchange(world, c.partition, world.rank(), ghosts);
     for (const Index width : {7, 3, 7}) {
       test::Data<float> owned(exchange.owned(), 1, width, false);
       test::Data<float> ghost(exchange.ghosts(), 1, width, false);
@@ -149,10 +150,10 @@ TEST(AllgatherExchange, CountsWhatItHandsToMpi) {
 }
 
 /// `begin` returns before another rank has begun, and the work in between does not see its data.
-TEST(PetscExchange, BeginDoesNotWaitForOthers) {
+TEST(NeighbourExchange, BeginDoesNotWaitForOthers) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(64, world.size());
-  PetscExchange exchange(world, partition, world.rank(), test::some_ghosts(partition, world.rank()));
+  NeighbourExchange exchange(world, partition, world.rank(), test::some_ghosts(partition, world.rank()));
   test::Data<double> owned(exchange.owned(), 1, 3, false, 1.0);
   test::Data<double> ghost(exchange.ghosts(), 1, 3, false);
   if (world.rank() == 0) {
@@ -183,22 +184,22 @@ TEST(AllgatherExchange, BeginDoesNotWaitForOthers) {
   owned.each([&](Index, Index, Index, double value) { ASSERT_EQ(value, 1.0 + 2.0 * world.size()); });
 }
 
-TEST(PetscExchange, WrongUseIsABug) {
+TEST(NeighbourExchange, WrongUseIsABug) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(10, world.size());
-  PetscExchange exchange(world, partition, world.rank(), test::some_ghosts(partition, world.rank()));
+  NeighbourExchange exchange(world, partition, world.rank(), test::some_ghosts(partition, world.rank()));
   EXPECT_THROW(exchange.gather_end(), BugError);
   test::Data<double> owned(exchange.owned() + 1, 1, 1, false);
   test::Data<double> ghost(exchange.ghosts(), 1, 1, false);
   EXPECT_THROW(exchange.gather(NodeView<const double>(owned.view), ghost.view), BugError);
 }
 
-TEST(PetscExchange, AGhostOwnedHereIsABugOnAllRanks) {
+TEST(NeighbourExchange, AGhostOwnedHereIsABugOnAllRanks) {
   const Communicator world = Communicator::world();
   const RowPartition partition = RowPartition::blocks(10, world.size());
   GhostList ghosts = test::some_ghosts(partition, world.rank());
   if (world.rank() == 0) ghosts = {Position{0}};
-  EXPECT_THROW(PetscExchange(world, partition, world.rank(), ghosts), BugError);
+  EXPECT_THROW(NeighbourExchange(world, partition, world.rank(), ghosts), BugError);
 }
 
 }  // namespace

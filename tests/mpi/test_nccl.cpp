@@ -8,7 +8,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/nccl_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
 #include "tests/mpi/fake_nccl.hpp"
 #include "tests/support/test_device.hpp"
@@ -69,7 +69,7 @@ TEST_F(Nccl, GhostsAndGradientsAreThoseOfTheHost) {
   for (const Index n : {1, 3, 29}) {  // fewer rows than ranks, too
     const RowPartition partition = RowPartition::blocks(n, world_.size());
     const GhostList ghosts = some_ghosts(partition, world_.rank());
-    PetscExchange host(world_, partition, world_.rank(), ghosts);
+    NeighbourExchange host(world_, partition, world_.rank(), ghosts);
     NcclExchange nccl(world_, link, exec_, host, partition, ghosts);
     StagedExchange staged(exec_, host), of_wanted(exec_, host, wanted_rows(world_, partition, ghosts).rows);
     for (Exchange* between : {static_cast<Exchange*>(&nccl), static_cast<Exchange*>(&staged),

@@ -16,7 +16,7 @@
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
 #include "rossby/mpi/nccl_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -197,7 +197,7 @@ Outcome train_stnn(const Setting& setting, Way way, Index epochs) {
   if (all)
     exchange = std::make_unique<AllgatherExchange>(comm, partition, part);
   else
-    exchange = std::make_unique<PetscExchange>(comm, partition, part, relations->ghosts());
+    exchange = std::make_unique<NeighbourExchange>(comm, partition, part, relations->ghosts());
   relations->finish(ranks.between(comm, *exchange, partition, relations->ghosts()), ranks.sums());
   StnnOptions options;
   options.steps = 12;
@@ -239,7 +239,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
       make_supports(wanted, wanted.one_relation ? first_relation(graph) : graph, partition, mailbox);
   const GlobalEdges* lists[] = {&supports};
   const GhostList ghosts = collect_ghosts(partition, part, lists);
-  PetscExchange exchange(comm, partition, part, ghosts);
+  NeighbourExchange exchange(comm, partition, part, ghosts);
   const CsrBlock block = localise(supports, partition, part, ghosts);
   const ConvolutionShape convolution =
       small

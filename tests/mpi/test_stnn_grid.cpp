@@ -10,7 +10,7 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
@@ -120,7 +120,7 @@ struct Training {
     if (grid.space().size() > 1 && relations->needs_all())
       exchange = std::make_unique<AllgatherExchange>(grid.space(), partition, part);
     else
-      exchange = std::make_unique<PetscExchange>(grid.space(), partition, part, relations->ghosts());
+      exchange = std::make_unique<NeighbourExchange>(grid.space(), partition, part, relations->ghosts());
     relations->finish(*exchange, space);
     gather = std::make_unique<MpiGroupGather>(grid.time());
     if (grid.groups() > 1) relations->gather_over(*gather);

@@ -12,7 +12,7 @@
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -69,8 +69,8 @@ struct Ports {
     if (grid && dense) {
       exchange = std::make_unique<AllgatherExchange>(grid->space(), partition, place.part);
     } else if (grid) {
-      exchange = std::make_unique<PetscExchange>(grid->space(), partition, place.part,
-                                                 ghosts[static_cast<std::size_t>(place.part)]);
+      exchange = std::make_unique<NeighbourExchange>(grid->space(), partition, place.part,
+                                                     ghosts[static_cast<std::size_t>(place.part)]);
     } else if (dense) {
       exchange = std::make_unique<TracedAllRows>(partition, place.part);
     } else {

@@ -16,7 +16,7 @@
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/window_task.hpp"
@@ -115,7 +115,7 @@ struct Training {
     const GlobalEdges supports = supports_of(c.model, graph, mailbox);
     const GlobalEdges* lists[] = {&supports};
     const GhostList ghosts = collect_ghosts(partition, part, lists);
-    exchange = std::make_unique<PetscExchange>(comm, partition, part, ghosts);
+    exchange = std::make_unique<NeighbourExchange>(comm, partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
     Diffusion<double> diffusion(block, *exchange, c.steps, c.variant);
     if (architecture)

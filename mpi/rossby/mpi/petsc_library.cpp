@@ -71,10 +71,6 @@ void end_petsc() {
   started = false;
 }
 
-bool petsc_runs() {
-  return started;
-}
-
 void* petsc_address(const char* name) {
 #if defined(ROSSBY_PETSC_LIBRARY)
   require(library != nullptr, "PETSc is loaded before it is used");

@@ -15,8 +15,6 @@ void load_petsc();
 
 /// Ends PETSc if it was started.
 void end_petsc();
-/// True between load_petsc() and end_petsc().
-bool petsc_runs();
 
 /// The address of one of PETSc's functions, after load_petsc(). Throws a UserError if there is none.
 void* petsc_address(const char* name);

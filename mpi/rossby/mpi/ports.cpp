@@ -5,7 +5,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 
 namespace rossby {
@@ -14,7 +14,7 @@ std::unique_ptr<Exchange> make_halo_exchange(const Communicator& space, const Do
                                              const GhostList& ghosts) {
   if (space.is_pretended()) return std::make_unique<TracedHalo>(domain.cut->halo(space.rank()));
   if (space.size() == 1) return std::make_unique<OneRankExchange>(domain.partition.size(0));
-  return std::make_unique<PetscExchange>(space, domain.partition, space.rank(), ghosts);
+  return std::make_unique<NeighbourExchange>(space, domain.partition, space.rank(), ghosts);
 }
 
 std::unique_ptr<Exchange> make_all_rows_exchange(const Communicator& space, const Domain& domain) {

@@ -12,7 +12,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/neighbour_exchange.hpp"
 #include "rossby/run/calibration.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/device_ports.hpp"
@@ -141,7 +141,7 @@ void time_halos(Rounds& rounds, bool quick) {
       if (ahead == 0 || ahead > messages) continue;
       for (Index q = 0; q < rows; ++q) ghosts.push_back(Position{other * rows + q});
     }
-    PetscExchange exchange(comm, partition, comm.rank(), ghosts);
+    NeighbourExchange exchange(comm, partition, comm.rank(), ghosts);
     time_widths(rounds, exchange, partition, ghosts, {"gather", "scatter_add"}, quick);
   }
   GhostList others;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "rossby/exchange/exchange.hpp"
@@ -9,27 +10,21 @@
 #include "rossby/relation/row_partition.hpp"
 #include "rossby/tensor/buffer.hpp"
 
-struct _p_PetscSF;
-
 namespace rossby {
 
-/// Halo exchange of sparse relations with PETSc's star forest (PetscSF). Only rows that entries refer to
-/// travel, in one message per direction and pair of neighbouring ranks.
+/// Halo exchange of sparse relations. Only rows that entries refer to travel, in one message per direction
+/// and pair of neighbouring ranks.
 ///
-/// The roots of the forest are the rows that this rank sends, packed and grouped by receiver; a row for two
-/// ranks appears twice. Every root thus has one leaf. A gather is PetscSFBcast. A scatter_add is
-/// PetscSFReduce with MPI_REPLACE into the same buffer, which is then added to the owned rows, receiver by
-/// receiver in rank order. No sum depends on the arrival order of messages, and PETSc need not pack anything
-/// itself.
-class PetscExchange final : public Exchange {
+/// A rank packs the rows that it sends, receiver by receiver; a row for two ranks is packed twice. Ghosts
+/// ascend, so those of one owner lie together and are received in place. A scatter_add sends them back into
+/// the same buffer, which is then added to the owned rows, receiver by receiver in rank order: no sum depends
+/// on the arrival order of messages.
+class NeighbourExchange final : public Exchange {
  public:
   /// Collective over `comm`, whose ranks are the parts of `partition`; part = comm.rank(). `ghosts`:
   /// positions owned by other ranks, ascending; ghost g of the exchange is ghosts[g].
-  PetscExchange(const Communicator& comm, const RowPartition& partition, int part, const GhostList& ghosts);
-  PetscExchange(const PetscExchange&) = delete;
-  PetscExchange& operator=(const PetscExchange&) = delete;
-  ~PetscExchange() override;
-
+  NeighbourExchange(const Communicator& comm, const RowPartition& partition, int part,
+                    const GhostList& ghosts);
   [[nodiscard]] Index owned() const override { return owned_; }
   [[nodiscard]] Index ghosts() const override { return ghosts_; }
 
@@ -45,19 +40,23 @@ class PetscExchange final : public Exchange {
   [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override;
 
   /// Numbers of ranks that get rows from this one, and that send rows to it.
-  [[nodiscard]] Index receivers() const { return receivers_; }
-  [[nodiscard]] Index senders() const { return senders_; }
+  [[nodiscard]] Index receivers() const { return std::ssize(receivers_); }
+  [[nodiscard]] Index senders() const { return std::ssize(senders_); }
 
  private:
   enum class Under { nothing, gather, scatter };
+  /// Rows [first, first + count) of send_rows_ or of the ghosts, which go to or come from one rank.
+  struct Neighbour {
+    int rank;
+    Index first;
+    Index count;
+  };
   /// State of an operation between begin and end.
   struct Operation {
     Under way = Under::nothing;
     bool is_double = false;
     MPI_Datatype unit = MPI_DATATYPE_NULL;  // null: empty rows, nothing moves
-    const void* from = nullptr;
-    void* to = nullptr;
-    NodeView<float> owned_float;  // target of a scatter
+    NodeView<float> owned_float;            // target of a scatter
     NodeView<double> owned_double;
   };
 
@@ -68,15 +67,17 @@ class PetscExchange final : public Exchange {
   template <class T>
   void start(Under way, Index cols, Index channels);
   void finish(Under way);
+  void receive(std::span<const Neighbour> neighbours, std::byte* to, Index row_bytes);
+  void send(std::span<const Neighbour> neighbours, const std::byte* from, Index row_bytes);
+  void complete();
 
   Communicator comm_;
   Index owned_ = 0;
   Index ghosts_ = 0;
-  Index receivers_ = 0;
-  Index senders_ = 0;
   std::vector<LocalColumn> send_rows_;  // local rows by receiver, in the order of the receiver's ghosts
+  std::vector<Neighbour> receivers_, senders_;
   UnitTypes types_;
-  _p_PetscSF* forest_ = nullptr;
+  std::vector<MPI_Request> requests_;
   Buffer<std::byte> send_;  // rows sent (gather) or returned (scatter), in the order of send_rows_
   Operation operation_;
   Traffic sent_;
