@@ -64,14 +64,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say "making a bare Debian 12"
 quietly "$build/logs/bare.log" mmdebstrap --variant=minbase bookworm "$work/root"
-cp "${deb[0]}" "$work/root/tmp/rossby.deb"
-cat >"$work/root/tmp/try.sh" <<'TEXT'
+cp "${deb[0]}" "$work/root/srv/rossby.deb"
+cat >"$work/root/srv/try.sh" <<'TEXT'
 set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends --download-only /tmp/rossby.deb >/tmp/download.log 2>&1
+apt-get install -y -qq --no-install-recommends --download-only /srv/rossby.deb >/tmp/download.log 2>&1
 start=$(date +%s.%N)
-apt-get install -y --no-install-recommends /tmp/rossby.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; exit 1; }
+apt-get install -y --no-install-recommends /srv/rossby.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; exit 1; }
 installed=$(date +%s.%N)
 for compiler in cc c++ gcc g++ clang nvcc make cmake; do
   if command -v $compiler; then echo "error: there is a compiler" >&2; exit 1; fi
@@ -88,5 +88,5 @@ TEXT
 time unshare --mount --pid --fork --kill-child bash -c '
   mount -t proc proc "$0/proc" && mount -t sysfs sysfs "$0/sys" && mount --rbind /dev "$0/dev"
   cp /etc/resolv.conf "$0/etc/resolv.conf"
-  exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" bash /tmp/try.sh' "$work/root"
+  exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" bash /srv/try.sh' "$work/root"
 say "load of this machine: $(cut -d ' ' -f 1-3 /proc/loadavg)"
