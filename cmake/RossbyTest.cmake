@@ -100,9 +100,12 @@ function(rossby_mpi_test NAME)
     endif()
     add_test(NAME ${NAME}.np${RANKS} ${CONFIGURATIONS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)
-    # Beside another test, each exchange would wait for a processor: 2 ranks of nccl_training took minutes. test.sh runs
-    # a test more at once than there are cores.
-    math(EXPR PROCESSORS "${RANKS} + 1")
+    # test.sh runs a test more at once than there are cores. Beside another test, each exchange of many ranks would wait
+    # for a processor.
+    set(PROCESSORS 1)
+    if(RANKS GREATER 2)
+      math(EXPR PROCESSORS "${RANKS} + 1")
+    endif()
     rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${PROCESSORS} LABELS mpi np${RANKS} ${TEST_LABELS}
                                ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
   endforeach()

@@ -1,5 +1,6 @@
 #include "rossby/io/array_file.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -15,15 +16,21 @@ namespace rossby {
 
 Index NetcdfVariable::size() const {
   Index total = 1;
-  for (const auto& dimension : dimensions) {
-    if (dimension.length != 0 && total > std::numeric_limits<Index>::max() / dimension.length)
-      user_error(
-          "variable {} claims an impossible number of values. The file may be damaged: copy or download the "
-          "file again",
-          name);
-    total *= dimension.length;
-  }
+  for (const auto& dimension : dimensions) total *= dimension.length;
   return total;
+}
+
+void ArrayFile::add(NetcdfVariable variable) {
+  Index left = std::numeric_limits<Index>::max();
+  for (const auto& dimension : variable.dimensions) {
+    if (dimension.length > left)
+      user_error(
+          "{}: variable {} claims an impossible number of values. The file may be damaged: copy or download "
+          "it again",
+          path_, variable.name);
+    left /= std::max(dimension.length, Index{1});
+  }
+  variables_.push_back(std::move(variable));
 }
 
 void check_memory(Index count, Index width, const std::string& what) {

@@ -28,7 +28,7 @@ struct NetcdfVariable {
   NetcdfType type = NetcdfType::text;
   std::vector<NetcdfDimension> dimensions;
 
-  [[nodiscard]] Index size() const;  // product of the lengths; throws UserError if it passes 2^63
+  [[nodiscard]] Index size() const;  // product of the lengths
 };
 
 /// Throws UserError "what: …" if count·width bytes overflow or pass half of the machine's memory. Call before
@@ -116,6 +116,8 @@ class ArrayFile {
   ArrayFile& operator=(ArrayFile&&) noexcept = default;
   /// read_names of a variable of texts.
   [[nodiscard]] virtual std::vector<std::string> read_texts(const NetcdfVariable& variable) const = 0;
+  /// Adds a variable to variables(). Throws UserError if it claims more than 2^63 values.
+  void add(NetcdfVariable variable);
 
   std::string path_;  // as shown in messages
   std::vector<NetcdfVariable> variables_;

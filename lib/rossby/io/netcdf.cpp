@@ -287,7 +287,7 @@ void NetcdfFile::read_header() {
                    name);
       variable.dimensions.push_back({utf8_text(name), static_cast<Index>(length)});
     }
-    variables_.push_back(std::move(variable));
+    add(std::move(variable));
   }
 }
 

@@ -117,7 +117,7 @@ void ZarrStore::show(const std::string& name, Shown shown, std::vector<std::stri
   if (counts && !attributes.contains("_FillValue") && !std::isnan(*array.fill))
     attributes["_FillValue"] = *array.fill;
   shown_.push_back(std::move(shown));
-  variables_.push_back(std::move(variable));
+  add(std::move(variable));
 }
 
 void ZarrStore::show_arrays() {

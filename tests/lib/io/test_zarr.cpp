@@ -342,6 +342,11 @@ TEST_F(Zarr, ClaimsAreHeldAgainstTheChunks) {
       R"({"zarr_format": 2, "shape": [2, 1000000000], "chunks": [1, 10], "dtype": "<f4", "order": "C", "compressor": null, "fill_value": null, "filters": null})");
   store.put("x/.zattrs", R"({"_ARRAY_DIMENSIONS": ["time", "node"]})");
   EXPECT_HAS(refusal(), "claims 2e+09 values, but has 0 chunks of 10");
+  store.put(
+      "x/.zarray",
+      R"({"zarr_format": 2, "shape": [2, 2000000000000, 10000000], "chunks": [1, 10, 10], "dtype": "<f4", "order": "C", "compressor": null, "fill_value": null, "filters": null})");
+  store.put("x/.zattrs", R"({"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]})");
+  EXPECT_HAS(refusal(), "a.zarr: variable x claims an impossible number of values");
 }
 
 TEST_F(Zarr, PartsOfASeries) {

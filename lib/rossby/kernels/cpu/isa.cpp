@@ -10,13 +10,13 @@ bool supported(Isa isa) {
     case Isa::portable:
       return true;
     case Isa::avx2:
-#if defined(__x86_64__)
+#if defined(ROSSBY_WIDE_ISAS)
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
       return false;
 #endif
     case Isa::avx512:
-#if defined(__x86_64__)
+#if defined(ROSSBY_WIDE_ISAS)
       return supported(Isa::avx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512bw");
@@ -52,7 +52,7 @@ std::string_view to_string(Isa isa) {
 }
 
 bool has_bf16_products() {
-#if defined(__x86_64__)
+#if defined(ROSSBY_WIDE_ISAS)
   return supported(Isa::avx512) && __builtin_cpu_supports("avx512bf16");
 #else
   return false;
@@ -62,7 +62,7 @@ bool has_bf16_products() {
 namespace cpu {
 
 const Bf16Products& bf16_products([[maybe_unused]] Isa isa, [[maybe_unused]] bool in_software) {
-#if defined(__x86_64__)
+#if defined(ROSSBY_WIDE_ISAS)
   if (isa == Isa::avx512 && !in_software && has_bf16_products()) return avx512_bf16::table<Bf16Products>();
   if (isa == Isa::avx512) return avx512::table<Bf16Products>();
   if (isa == Isa::avx2) return avx2::table<Bf16Products>();

@@ -18,7 +18,7 @@ ROSSBY_DECLARE_TABLES(avx512_bf16)
 /// The functions of table K for an instruction set; doubles always use the portable one.
 template <template <class> class K, class T>
 const K<T>& kernels_of(Isa isa) {
-#if defined(__x86_64__)
+#if defined(ROSSBY_WIDE_ISAS)
   if constexpr (isa_of<T>(Isa::avx512) == Isa::avx512) {
     if (isa == Isa::avx512) return avx512::table<K<T>>();
     if (isa == Isa::avx2) return avx2::table<K<T>>();
