@@ -4,11 +4,13 @@
     OMP_NUM_THREADS=2 python3 benchmarks/peers/stnn_pytorch.py --mode discover --latent 8 --slab 8
     python3 benchmarks/peers/stnn_pytorch.py --device cuda --mode discover --latent 8 --slab 8
     python3 benchmarks/peers/stnn_pytorch.py --mode refine --pairs 1000
+    python3 benchmarks/peers/stnn_pytorch.py --mode refine --latent 1 --relations gathers
 
 Relations are dense tensors (r, n, n), as that paper's model holds them; `discover` has one, `refine` eight on the pattern of a
-grid's neighbours, `given` eight that are not trained. `--slab B`: a batch holds all nodes of B steps, the best that a dense
-model can do. `--pairs N`: a batch holds N pairs (step, node), as the paper trains; its products are batched by pair.
-`--products bf16`: forward and loss run under PyTorch's autocast.
+grid's neighbours, `given` eight that are not trained. `--relations gathers`: weights are (8, n), and the neighbours' latents
+are gathered direction by direction. `--slab B`: a batch holds all nodes of B steps, the best that a dense model can do.
+`--pairs N`: a batch holds N pairs (step, node), as the paper trains; its products are batched by pair. `--products bf16`:
+forward and loss run under PyTorch's autocast.
 
 A line of JSON for each pass: seconds of the median batch and the quickest (forward, backward, Adam with betas (0, 0.999)), and
 the most memory that the process, or the device, held. Needs PyTorch alone."""
@@ -29,6 +31,7 @@ EAST_TO_SOUTH_EAST = [(0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--mode", choices=["given", "refine", "discover"], default="discover")
+    parser.add_argument("--relations", choices=["dense", "gathers"], default="dense")
     parser.add_argument("--lat", type=int, default=60)
     parser.add_argument("--lon", type=int, default=168)
     parser.add_argument("--latent", type=int, default=8)
@@ -47,20 +50,29 @@ def parse():
         parser.error(f"--pairs {options.pairs}: must be at least 1")
     if options.steps < options.slab + 1:
         parser.error(f"--steps {options.steps}: must be larger than --slab {options.slab}")
+    if options.relations == "gathers" and options.mode == "discover":
+        parser.error("--relations gathers: a discovered relation is dense")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: PyTorch sees no GPU")
     return options
 
 
-def directions(lat, lon, device):
-    """(8, n, n): one where the second cell lies in that direction of the first."""
-    n = lat * lon
-    relations = torch.zeros(len(EAST_TO_SOUTH_EAST), n, n, device=device)
-    cell = torch.arange(n, device=device)
-    for k, (north, east) in enumerate(EAST_TO_SOUTH_EAST):
+def neighbours(lat, lon, device):
+    """(8, n) nodes in each direction, and whether the grid has them."""
+    cell = torch.arange(lat * lon, device=device)
+    nodes, there = [], []
+    for north, east in EAST_TO_SOUTH_EAST:
         i, j = cell // lon + north, cell % lon + east
-        there = (i >= 0) & (i < lat) & (j >= 0) & (j < lon)
-        relations[k, cell[there], (i * lon + j)[there]] = 1
+        there.append((i >= 0) & (i < lat) & (j >= 0) & (j < lon))
+        nodes.append(torch.where(there[-1], i * lon + j, 0))
+    return torch.stack(nodes), torch.stack(there)
+
+
+def dense_pattern(nodes, there):
+    """(8, n, n): one where the second node lies in that direction of the first."""
+    relations = torch.zeros(*nodes.shape, nodes.shape[1], device=nodes.device)
+    k, i = there.nonzero(as_tuple=True)
+    relations[k, i, nodes[k, i]] = 1
     return relations
 
 
@@ -74,11 +86,15 @@ class Stnn:
         self.series = uniform(t, self.n, 1)
         self.mode = options.mode
         self.bf16 = options.products == "bf16"
-        self.pattern = None
+        self.pattern = self.neighbours = None
         if options.mode == "discover":
             self.weights = torch.full((1, self.n, self.n), 1 / self.n, device=self.device)
         else:
-            self.pattern = directions(options.lat, options.lon, self.device)
+            nodes, there = neighbours(options.lat, options.lon, self.device)
+            if options.relations == "gathers":
+                self.neighbours, self.pattern = nodes, there.float()
+            else:
+                self.pattern = dense_pattern(nodes, there)
             self.weights = self.pattern / 2
         relations = self.weights.shape[0]
         self.z = uniform(t, self.n, d).requires_grad_()
@@ -106,21 +122,28 @@ class Stnn:
             return torch.mean((self.z[at] @ self.decoder.T - self.series[at]) ** 2)
         return torch.mean((self.z[at, nodes] @ self.decoder.T - self.series[at, nodes]) ** 2)
 
+    def context(self, relations, before, at, nodes):
+        """The relations' sums over z at the steps before: (B, n, r d) of a slab, (N, r d) of pairs."""
+        if self.neighbours is not None:
+            if nodes is None:
+                return torch.cat([w[:, None] * before[:, of] for w, of in zip(relations, self.neighbours)], -1)
+            near = self.z[(at - 1)[:, None], self.neighbours[:, nodes].T]  # (N, r, d)
+            return (relations[:, nodes].T[..., None] * near).flatten(1)
+        if nodes is None:
+            wide = before.permute(1, 0, 2).reshape(self.n, -1)
+            sums = (relations @ wide).reshape(-1, self.n, len(at), before.shape[-1])  # (r, n, B, d)
+            return sums.permute(2, 1, 0, 3).flatten(2)
+        # (N, n, d): what the reference multiplies, pair by pair
+        return (relations[:, nodes].permute(1, 0, 2) @ self.z[at - 1]).flatten(1)
+
     def dynamics_loss(self, at, nodes):
         relations = self.relations()
-        if nodes is None:
-            before = self.z[at - 1]  # (B, n, d)
-            wide = before.permute(1, 0, 2).reshape(self.n, -1)
-            context = (relations @ wide).reshape(-1, self.n, len(at), before.shape[-1])  # (r, n, B, d)
-            predicted = self.advance(before, context.permute(2, 1, 0, 3).flatten(2))
-            loss = 0.1 * torch.mean((self.z[at] - predicted) ** 2)
-        else:
-            before = self.z[at - 1]  # (N, n, d): what the reference multiplies, pair by pair
-            context = relations[:, nodes].permute(1, 0, 2) @ before  # (N, r, d)
-            predicted = self.advance(before[torch.arange(len(at)), nodes], context.flatten(1))
-            loss = 0.1 * torch.mean((self.z[at, nodes] - predicted) ** 2)
+        before = self.z[at - 1] if nodes is None else self.z[at - 1, nodes]
+        predicted = self.advance(before, self.context(relations, before, at, nodes))
+        loss = 0.1 * torch.mean(((self.z[at] if nodes is None else self.z[at, nodes]) - predicted) ** 2)
         if self.mode != "given":
-            loss = loss + 1e-3 * relations.abs().mean()
+            # A mean over (r, n, n), whose other entries are 0.
+            loss = loss + 1e-3 * relations.abs().sum() / (relations.shape[0] * self.n**2)
         return loss
 
     def step(self, loss, *batch):
@@ -162,9 +185,10 @@ def main():
                   resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
         print(json.dumps({"peer": f"PyTorch {torch.__version__}", "device": options.device,
                           "threads": torch.get_num_threads(), "products": options.products, "mode": options.mode,
-                          "nodes": model.n, "latent": options.latent, "batch": f"{options.pairs} pairs" if options.pairs
-                          else f"{options.slab} steps", "pass": name, "median_seconds": seconds[len(seconds) // 2],
-                          "best_seconds": seconds[0], "peak_bytes": memory}), flush=True)
+                          "relations": options.relations, "nodes": model.n, "latent": options.latent,
+                          "batch": f"{options.pairs} pairs" if options.pairs else f"{options.slab} steps", "pass": name,
+                          "median_seconds": seconds[len(seconds) // 2], "best_seconds": seconds[0], "peak_bytes": memory}),
+              flush=True)
 
 
 if __name__ == "__main__":
