@@ -121,6 +121,12 @@ class Accepted(Runs):
         self.refuse(2, ["forecast", run, *accept, "--set", "data.file=lost_step.nc"], "not only values have changed")
         self.refuse(3, ["forecast", run, *accept, "--set", "data.file=late.nc"],
                     "late.nc: this file .2001-01-03T12:00 to 2001-01-04T07:00. has no step of the training part.*goes further back, or train a new run")
+        self.refuse(2, ["forecast", run, "--steps", "2", "--set", "data.file=late.nc"],
+                    "late.nc: this file .2001-01-03T12:00 to 2001-01-04T07:00. begins after the training part of gru/checkpoints/data.h5.*"
+                    "--accept-changed-data")
+        self.netcdf("hours.nc", changed(corrected=((5, 1, "900"),)).replace('"m s-1"', '"km h-1"'))
+        self.refuse(2, ["forecast", run, *accept, "--set", "data.file=hours.nc"],
+                    'hours.nc: variable v has units "km h-1", but gru/checkpoints/state.h5 was trained on units "m s-1"')
         roots = self.trained("roots", *WINDOWS, "data.transform=sqrt")
         self.refuse(2, ["forecast", roots, *accept, "--set", "data.file=both.nc"], "data.point = .mean. forecasts depend on errors")
         self.refuse(2, [*self.arguments("gru", *WINDOWS, *ANOMALIES, "train.epochs=9", "data.file=corrected.nc")],

@@ -111,6 +111,14 @@ class Grids(Asynchronous):
                     "log_3: this recording was made with other settings")
         self.refuse(1, [*self.arguments("refused", *settings, "parallel.products=bf16"), "--replay", "log_3"],
                     "log_3: this recording was made with other (parallel.products|settings)")
+        self.refuse(1, [*self.arguments("refused", *settings, "optimiser.lr=0.5"), "--replay", "log_3"],
+                    "log_3: this recording was made with another optimiser.lr,.*Use the configuration of the recorded training")
+        for record, message in (("windows.toml", "windows.toml: this file exists, and is no recording of updates"),
+                                ("refused/config.toml", "this recording would lie in the run directory"),
+                                ("refused/checkpoints/u.log", "this recording would lie in the run directory")):
+            self.refuse(1, [*self.arguments("refused", *settings), "--record", record], message)
+        self.refuse(2, [*self.arguments("refused", *settings, "train.seed=2", "parallel.time_groups=2"), "--record", "log_3"],
+                    "log_3: this recording was made with other settings. Name another file with --record")
         # The recording of two row blocks, replayed on one.
         out = self.succeed(1, *self.arguments("one_block", *settings, "parallel.time_groups=1"), "--replay", "log_4").out
         self.assertIn("as recorded, but on other row blocks or another device: sums are added in another order", out)
@@ -340,7 +348,7 @@ class FullDisk(FullCheckpoint, Asynchronous):
         train = f'"$2" -n 2 "$1" train windows.toml --run small/run {settings}'
         script = (f"{train} --stop-after 0.000001s >out.txt 2>err.txt; echo $?; "
                   "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -1100000 small/fill; "
-                  f"{train} --set checkpoint.every_steps=2 --set checkpoint.keep=50 --set train.epochs=99999 >>out.txt 2>>err.txt; echo $?; "
+                  f"{train} --set checkpoint.every_steps=2 --set checkpoint.keep=50 --set train.epochs=99999 --stop-after 4s >>out.txt 2>>err.txt; echo $?; "
                   f"rm small/fill; {train} >>out.txt 2>again.txt; echo $?; ls small/run/checkpoints")
         result = self.in_small_disk(4096, script)
         with open(self.path("err.txt"), encoding="utf-8") as file:

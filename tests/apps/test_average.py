@@ -267,6 +267,11 @@ class Averages(Runs, LoadsJson):
         self.assertEqual(found["data"]["origins"], 4)
         self.assertEqual(list(found["mean"]["rmse"]), ["model", "file_some"])
         self.assertNotIn("by position", out)
+        with self.subTest("missing forecasts"):
+            self.netcdf("hole.nc", forecasts(lambda h, i: 2, holes=[(60, 2)]))
+            out = self.succeed(2, "evaluate", run, "--baseline", "hole.nc", "-o", "scores.json").out
+            self.assertIn('remark    hole.nc: 2 observed values have no forecast, so that 2 of 2 leads have no figure ("-"), the first', out)
+            self.assertEqual([h["rmse"]["file_hole"] for h in self.load("scores.json", "evaluation.schema.json")["horizons"]], [None, None])
         with self.subTest("nodes without ids"):
             cdl = forecasts(lambda h, i: 1)
             self.netcdf("bare.nc", "\n".join(line for line in cdl.split("\n") if not line.startswith(("  string node", "  node ="))))

@@ -28,12 +28,15 @@ Milliseconds moment(const ParsedDate& date, Calendar calendar) {
 
 /// `back`: milliseconds by which a stamp precedes the one before it.
 std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>& values, std::size_t t,
-                                   double unit) {
+                                   double unit, std::string_view origin) {
   if (back > 0 && back < 3'600'000)
     return ". If the times are local (end of summer time), write the times in UTC";
   if (back == 0 && values[t] > values[t - 1])
     return ". Times are stored to the millisecond. Give the time axis a coarser step, or count steps (units "
            "\"1\")";
+  constexpr std::string_view names = ": variable ";
+  const std::size_t at = origin.rfind(names);
+  const std::string_view name = at == std::string_view::npos ? "time" : origin.substr(at + names.size());
   const auto x = static_cast<float>(values[t]);
   const double next = static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()));
   const double spacing = (next - static_cast<double>(x)) * unit;
@@ -47,9 +50,11 @@ std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>&
         "later date",
         1e-3 * spacing);
   if (values[t] == values[t - 1])
-    return ". If steps occur twice, drop the duplicates: ds.drop_duplicates(\"time\") of xarray. If the "
-           "times are local (end of summer time), write the times in UTC";
-  return ". Sort the steps: ds.sortby(\"time\") of xarray";
+    return fmt::format(
+        ". If steps occur twice, drop the duplicates: ds.drop_duplicates(\"{}\") of xarray. If the times are "
+        "local (end of summer time), write the times in UTC",
+        name);
+  return fmt::format(". Sort the steps: ds.sortby(\"{}\") of xarray", name);
 }
 
 std::optional<double> plain_number(std::string_view text) {
@@ -137,7 +142,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
       const Milliseconds before = axis.dated_ ? axis.stamps_.back() : 0;
       user_error("{}: time does not ascend: step {} has {}{}, but the step before has {}{}{}", origin, t,
                  values[t], date(stamp), values[t - 1], date(before),
-                 why_it_does_not_ascend(axis.dated_ ? before - stamp : 0, values, t, axis.unit_));
+                 why_it_does_not_ascend(axis.dated_ ? before - stamp : 0, values, t, axis.unit_, origin));
     }
     if (axis.dated_) axis.stamps_.push_back(stamp);
   }

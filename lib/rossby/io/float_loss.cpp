@@ -62,7 +62,8 @@ FloatLoss float_loss(const SeriesFile& file, std::span<const Index> nodes, Index
     if (node.count < 2) continue;
     const double mean = node.sum / node.count;
     const double spread = std::sqrt(std::max(0.0, node.squares / node.count - mean * mean));
-    if (!(spread > 1e-12 * node.level)) continue;  // constant up to the rounding of doubles
+    constexpr double rounding = 1e-15;  // of doubles, relative
+    if (!(spread > rounding * node.level)) continue;
     const std::size_t f = k % m;
     loss.varying[f] += 1;
     if (std::sqrt(node.rounding / node.count) < 0.005 * spread) continue;

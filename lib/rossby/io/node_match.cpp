@@ -28,7 +28,12 @@ void check_axes(const ArrayFile& file, const SeriesInfo& series,
   for (const bool rows : {true, false}) {
     const std::vector<double>& axis = rows ? series.lat : series.lon;
     const NetcdfVariable* v = detail::coordinate(file, dimensions[rows ? 0 : 1]);
-    if (v == nullptr || axis.empty()) continue;
+    if (axis.empty()) continue;
+    if (v == nullptr)
+      user_error(
+          "{}: dimension {} has no coordinate variable, so that its order cannot be compared with that of {} "
+          "({}). Add the {} of the data to the file",
+          file.path(), dimensions[rows ? 0 : 1].name, series.path, key, rows ? "latitudes" : "longitudes");
     std::vector<std::string> remarks;
     const std::vector<double> other = detail::read_degrees(file, *v, remarks);
     for (std::size_t k = 0; k < std::min(axis.size(), other.size()); ++k)

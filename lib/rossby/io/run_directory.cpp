@@ -43,8 +43,8 @@ bool lives_here(const std::string& line) {
 
 [[noreturn]] void refuse_in_use(const std::string& path, const std::string& line) {
   user_error(
-      "{}: this run directory is in use by {}. Wait until this process ends, or give another directory with "
-      "--run",
+      "{}: this run directory is in use by {}. Wait until this process ends, or name another run "
+      "directory",
       path, line.empty() ? "another process" : line);
 }
 

@@ -185,10 +185,22 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
           "{}: the devices have a count below 1, or negative memory or seconds. Measure again with 'rossby "
           "calibrate --replace'",
           origin);
-    const auto positive = [](const auto& sample) { return sample.seconds > 0; };
+    constexpr double longest = 1e6;  // seconds of a call or message
+    const auto positive = [](const auto& sample) { return sample.seconds > 0 && sample.seconds < longest; };
     const auto takes_time = [](const OpSample& sample) {
-      return sample.on_device ? sample.seconds >= 0 && sample.host_seconds >= 0 : sample.seconds > 0;
+      return sample.seconds < longest &&
+             (sample.on_device ? sample.seconds >= 0 && sample.host_seconds >= 0 : sample.seconds > 0);
     };
+    if (profile.cores < 1 || !(profile.memory_bytes >= 0) || !(profile.process_bytes >= 0) ||
+        !(profile.cut_bytes >= 0))
+      user_error(
+          "{}: the hosts have fewer cores than 1, or negative memory. Measure again with 'rossby calibrate "
+          "--replace'",
+          origin);
+    if (!std::all_of(profile.rates.begin(), profile.rates.end(),
+                     [](const RateSample& sample) { return sample.rate > 0; }))
+      user_error("{}: a measured rate is not above 0. Measure again with 'rossby calibrate --replace'",
+                 origin);
     const auto has_size = [](const OpSample& sample) {
       constexpr Index most = Index{1} << 31;  // the product of two still fits
       const auto fits = [](Index extent) { return 0 <= extent && extent < most; };
@@ -202,7 +214,10 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
           origin);
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), takes_time) ||
         !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
-      user_error("{}: a measurement took no time. Measure again with 'rossby calibrate --replace'", origin);
+      user_error(
+          "{}: a measurement took no time, or more than 1e6 s. Measure again with 'rossby calibrate "
+          "--replace'",
+          origin);
     return profile;
   } catch (const Json::exception& error) {
     user_error(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <utility>
 
 #include "rossby/base/text_hash.hpp"
@@ -120,6 +121,12 @@ std::string pack_events(const std::vector<UpdateEvent>& events, Index first) {
     put(bytes, event.update - event.version);
   }
   return bytes;
+}
+
+bool is_update_log(const std::string& path) {
+  std::string begin(mark.size(), ' ');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == mark;
 }
 
 std::string first_line_of_log(const std::string& head) {

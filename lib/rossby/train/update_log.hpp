@@ -41,6 +41,8 @@ struct UpdateLog {
   /// The same from a text; messages name `path`.
   [[nodiscard]] static UpdateLog parse(std::string_view bytes, const std::string& path);
 };
+/// True if a file begins as an update log.
+[[nodiscard]] bool is_update_log(const std::string& path);
 [[nodiscard]] std::string first_line_of_log(const std::string& head);
 /// `packed`: the events of each group from pack_events.
 [[nodiscard]] std::string pack_leg(const UpdateLeg& leg, const std::vector<std::string>& packed);

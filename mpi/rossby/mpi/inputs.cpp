@@ -111,6 +111,11 @@ std::vector<Index> match_nodes_of(const SeriesInfo& other, const SeriesInfo& ser
   if (other.file_nodes != series.file_nodes || other.gridded != series.gridded ||
       other.n_lat != series.n_lat || other.n_lon != series.n_lon)
     refuse(fmt::format("the file has {} nodes instead of {}", other.file_nodes, series.file_nodes));
+  if (series.gridded && !series.node_lat.empty() && other.node_lat.empty())
+    user_error(
+        "{}: the file has no latitudes and longitudes, so that its order cannot be compared with that of {} "
+        "(--inputs). Add the coordinates of the data to the file",
+        other.path, series.path);
   if (other.node_lat.size() == series.node_lat.size())
     for (const Index node : nodes) {
       const auto i = static_cast<std::size_t>(node);
@@ -273,10 +278,12 @@ std::string read_known_ahead(const Communicator& comm, const Config& config, con
   std::string remark;
   agree(comm, [&] {
     const SeriesFile file = SeriesFile::open(path, config.data.known_inputs);
-    if (file.info().node_labels.empty() && file.info().node_lat.empty() && !domain.info.node_labels.empty())
+    const SeriesInfo& data = domain.info;
+    if (file.info().node_labels.empty() && file.info().node_lat.empty() &&
+        !(data.node_labels.empty() && data.node_lat.empty()))
       remark =
           fmt::format("{}: its nodes have no ids: they are matched by position with those of {} (--inputs)",
-                      path, domain.info.path);
+                      path, data.path);
     check_variables(file.info(), domain);
     const std::vector<Index> nodes = match_nodes_of(file.info(), domain.info, file_nodes_of_rows(domain));
     const std::vector<Index> places = places_of(file.info().time, times, path);

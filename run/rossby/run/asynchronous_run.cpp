@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include <fmt/core.h>
@@ -41,10 +43,17 @@ AsynchronousOptions asynchronous_options(const Communicator& comm, const Config&
   return options;
 }
 
+/// Returns rates that a training may change when it continues, so that its hash does not cover them.
+nlohmann::ordered_json rates_of(const Config& config) {
+  return {config.optimiser.lr, config.optimiser.lr_z, config.optimiser.lr_relation,
+          static_cast<double>(config.schedule.length)};
+}
+
 /// Returns the settings that a training and its replay must share for equal bits. Time groups may differ.
 template <class T>
 nlohmann::ordered_json head_of(const Config& config, const ModelRun<T>& run) {
   return {{"config_hash", config.hash()},
+          {"rates", rates_of(config)},
           {"data_hash", run.data_hash()},
           {"isa", std::string(to_string(run.exec().isa))},
           {"threads", run.exec().threads},
@@ -60,6 +69,45 @@ nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
       head["time_groups"].template get<Index>() < 1)
     user_error("{}: the first line of this recording is damaged. Repeat the training with --record", path);
   return head;
+}
+
+/// Throws UserError if the recording is of a training with other settings. Earlier versions did not record
+/// rates.
+void check_settings(const nlohmann::ordered_json& head, const Config& config, const std::string& path,
+                    const char* advice) {
+  if (head.value("config_hash", "") != config.hash())
+    user_error("{}: this recording was made with other settings. {}", path, advice);
+  if (head.contains("rates") && head["rates"] != rates_of(config))
+    user_error(
+        "{}: this recording was made with another optimiser.lr, optimiser.lr_z, optimiser.lr_relation or "
+        "schedule.length. {}",
+        path, advice);
+}
+
+/// Throws UserError if a recording would replace another file or another training's recording, or lie among
+/// the files of the run.
+void check_record(const Config& config, const TrainOptions& options) {
+  namespace fs = std::filesystem;
+  const std::string& path = options.record;
+  std::error_code code;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path), code).parent_path(),
+                 run = fs::weakly_canonical(fs::absolute(options.run), code);
+  if (const auto [end, ignored] = std::mismatch(run.begin(), run.end(), folder.begin(), folder.end());
+      !options.run.empty() && end == run.end())
+    user_error("{}: this recording would lie in the run directory. Name another file with --record", path);
+  if (!fs::exists(path, code)) return;
+  if (!is_update_log(path))
+    user_error(
+        "{}: this file exists, and is no recording of updates. Name another file with --record, or remove "
+        "this file",
+        path);
+  std::optional<UpdateLog> log;
+  try {
+    log = UpdateLog::read(path);
+  } catch (const UserError&) {
+    return;  // what a killed training left; a resumed one reports it
+  }
+  check_settings(head_of(*log, path), config, path, "Name another file with --record");
 }
 
 /// Returns false if only the row blocks or the device differ. Throws UserError if the recording is of another
@@ -252,15 +300,16 @@ std::string AsynchronousRun<T>::remark() const {
 }
 
 Index recorded_groups(const Communicator& comm, const Config& config, const TrainOptions& options) {
-  if (options.replay.empty()) return 0;
-  return agree(comm, [&] {
+  if (options.replay.empty() && options.record.empty()) return 0;
+  return agree(comm, [&]() -> Index {
+    if (options.replay.empty()) {
+      if (comm.rank() == 0 && config.train.updates == "asynchronous") check_record(config, options);
+      return 0;
+    }
     if (!options.record.empty())
       user_error("--record and --replay exclude each other. Give only one of these options");
     const auto head = head_of(UpdateLog::read(options.replay), options.replay);
-    if (head.value("config_hash", "") != config.hash())
-      user_error(
-          "{}: this recording was made with other settings. Use the configuration of the recorded training",
-          options.replay);
+    check_settings(head, config, options.replay, "Use the configuration of the recorded training");
     const auto groups = head["time_groups"].template get<Index>();
     if (groups % config.parallel.time_groups != 0)
       user_error(

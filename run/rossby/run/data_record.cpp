@@ -226,6 +226,22 @@ void begin_as_trained(const Communicator& comm, Config& config, const DataRecord
   });
 }
 
+void require_training_part(const Communicator& comm, const Config& config, const DataRecord& record) {
+  SeriesInfo info;
+  try {
+    info = open_series(comm, config).info();
+  } catch (const UserError&) {
+    return;  // where the series is read, this error is reported
+  }
+  const TimeAxis& time = info.time;
+  const double first = record.instants[static_cast<std::size_t>(record.steps.front())];
+  if (time.dated() && time.instant(0) > first + rounding_of(record, time))
+    user_error(
+        "{}: this file ({} to {}) begins after the training part of {}. Use a file that goes further back, "
+        "or accept missing steps of the training part with --accept-changed-data",
+        info.path, time.text(0), time.text(time.size() - 1), record.path);
+}
+
 DataChanges changes_of(const DataRecord& record, const DataHash& hash, const Config& config,
                        const Domain& domain) {
   const TimeAxis& time = domain.info.time;

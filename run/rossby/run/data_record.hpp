@@ -65,6 +65,10 @@ void write_record(const Communicator& comm, const std::string& path, const Domai
 /// part. Collective.
 void begin_as_trained(const Communicator& comm, Config& config, const DataRecord& record);
 
+/// Throws UserError if the file begins after the first step that the model was trained on, so that its
+/// training part cannot be that of the training. Collective.
+void require_training_part(const Communicator& comm, const Config& config, const DataRecord& record);
+
 /// Returns which steps of the training part changed, how their mean changed, and how many are gone.
 [[nodiscard]] DataChanges changes_of(const DataRecord& record, const DataHash& hash, const Config& config,
                                      const Domain& domain);

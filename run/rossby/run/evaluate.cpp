@@ -156,8 +156,9 @@ class Scoring {
     EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
     add_distributions(found);
     Reducer& reducer = run_.reducer();
-    beside_.add_errors(comm_, domain_, reducer, test_, series_,
-                       split_before_refit(comm_, config_, domain_.split, run_of_), errors, earlier);
+    test_.remark +=
+        beside_.add_errors(comm_, domain_, reducer, test_, series_,
+                           split_before_refit(comm_, config_, domain_.split, run_of_), errors, earlier);
     verification.reduce(reducer);
     found.scores = errors.reduce(reducer);
     found.chosen = earlier.reduce(reducer).best_baseline();
@@ -273,8 +274,15 @@ void check_outputs(const EvaluateOptions& options, const Check& check) {
     refuse_to_replace(*file, options.baselines);
     check(*file);
   }
-  if (!options.hindcasts.empty() && options.hindcasts == options.scores)
-    user_error("--hindcasts and --scores name the same file {}. Name two different files", options.scores);
+  const std::pair<const char*, const std::string*> files[] = {
+      {"-o", &options.output}, {"--hindcasts", &options.hindcasts}, {"--scores", &options.scores}};
+  const auto path = [](const std::string& file) {
+    return std::filesystem::absolute(file).lexically_normal();
+  };
+  for (const auto& [option, file] : files)
+    for (const auto& [other, same] : files)
+      if (file < same && !file->empty() && !same->empty() && path(*file) == path(*same))
+        user_error("{} and {} name the same file {}. Name two different files", option, other, *file);
 }
 
 /// After train.refit there is no validation part: the residuals are those of the training that chose the

@@ -182,7 +182,7 @@ nlohmann::ordered_json json_of(const QuantileScores& s, std::span<const double> 
   nlohmann::ordered_json shares = nlohmann::ordered_json::array(), inside = nlohmann::ordered_json::array();
   for (std::size_t q = 0; q < levels.size(); ++q) shares.push_back(figure(s.not_above[q]));
   for (const auto& [low, high] : central(levels))
-    inside.push_back({{"nominal", levels[high] - levels[low]},
+    inside.push_back({{"nominal", std::round(1e9 * (levels[high] - levels[low])) / 1e9},
                       {"coverage", figure(s.inside(low, high))},
                       {"width", figure(s.width(low, high))}});
   return {

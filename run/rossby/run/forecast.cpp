@@ -152,7 +152,7 @@ std::vector<double> levels_of(const ForecastOptions& options) {
   for (const double percent : options.intervals) {
     if (!(percent > 0 && percent <= 99))
       user_error("--intervals {} is out of range. Give numbers above 0 and up to 99 percent", percent);
-    levels.insert(levels.end(), {0.5 - percent / 200, 0.5 + percent / 200});
+    levels.insert(levels.end(), {(100 - percent) / 200, (100 + percent) / 200});
   }
   std::sort(levels.begin(), levels.end());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());

@@ -243,6 +243,7 @@ class ModelRun {
     return record_ && record_->training != data_hash_.training &&
            record_->goes_with(data_hash_, domain_.info.time);
   }
+  void check_units(const std::string& path, const nlohmann::json& metadata) const;
   [[nodiscard]] DataChanges accept_changes(const std::string& path, const nlohmann::json& metadata) const;
   CycleKind cycle_ = CycleKind::none;
   std::string cycle_remark_;

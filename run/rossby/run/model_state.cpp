@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/units.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/plane_service.hpp"
 #include "rossby/run/model_run.hpp"
@@ -80,6 +81,26 @@ void ModelRun<T>::save_record(const std::string& path) {
 }
 
 /// Throws UserError if more has changed than the values and where the data begin.
+/// Throws UserError if a variable has other units than in the training: such values are no corrections.
+/// States of old versions have no units.
+template <class T>
+void ModelRun<T>::check_units(const std::string& path, const nlohmann::json& metadata) const {
+  const std::vector<SeriesVariable> variables = domain_.variables();
+  const nlohmann::json then = metadata.value("units", nlohmann::json::array());
+  if (!then.is_array() || then.size() != variables.size()) return;
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    const std::string trained = then[v].is_string() ? then[v].get<std::string>() : "";
+    const std::string& units = variables[v].units;
+    if (trained.empty() || units.empty()) continue;
+    const auto conversion = unit_conversion(trained, units);
+    if (trained == units || (conversion && conversion->is_identity())) continue;
+    user_error(
+        "{}: variable {} has units \"{}\", but {} was trained on units \"{}\". Convert the variable to the "
+        "units of the training",
+        domain_.info.path, variables[v].name, units, path, trained);
+  }
+}
+
 template <class T>
 DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann::json& metadata) const {
   const SeriesInfo& info = domain_.info;
@@ -88,6 +109,7 @@ DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann:
         "{}: not only values have changed since {} was trained, but also nodes, coordinates, variables, "
         "edges, or the times of steps. Restore the data, or train a new run",
         info.path, path);
+  check_units(path, metadata);
   if (record_) return changes_of(*record_, data_hash_, *config_, domain_);
   const std::string begin = metadata.value("first_time", "");
   if (!begin.empty() && begin != info.time.text(0))
@@ -96,8 +118,9 @@ DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann:
         "not record the times of steps. Restore the data, or train a new run",
         info.path, info.time.text(0), begin, path);
   return {0, 0,
-          fmt::format("accepted  {}: the training part has changed; {} was written by an old version, which "
-                      "did not record this part\nwarning   scaling, cycle and trend are computed anew from "
+          fmt::format("accepted  {}: the training part has changed; {} has no record of this part: the "
+                      "file checkpoints/data.h5 is missing, or an old version has written the run\nwarning   "
+                      "scaling, cycle and trend are computed anew from "
                       "the changed data, and differ from those of the training\n",
                       info.path, path)};
 }

@@ -195,6 +195,9 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
   run.other_file = !same_files(run.config.data.file, run.trained_on);
   if (accepts) run.record = read_record(comm, data_record_of(path), state.training_hash);
   if (run.record) begin_as_trained(comm, run.config, *run.record);
+  if (!accepts && run.other_file)
+    if (const auto record = read_record(comm, data_record_of(path), state.training_hash))
+      require_training_part(comm, run.config, *record);
   // A share of the longer file would leave its newest steps out.
   const std::string share = run.config.split.test;
   if (run.other_file && !state.parts.empty() && !names_test && is_share(share) &&

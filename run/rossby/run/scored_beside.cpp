@@ -1,6 +1,7 @@
 #include "rossby/run/scored_beside.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -18,6 +19,36 @@ std::string name_of_file(const std::string& path) {
   for (char& c : name)
     if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) c = '_';
   return name;
+}
+
+/// Returns the number of observed values without a forecast.
+double count_missing(NodeView<const float> x, const Series& series, std::span<const Index> origins,
+                     Index horizon) {
+  double count = 0;
+  for (Index i = 0; i < x.rows; ++i)
+    for (Index b = 0; b < x.cols; ++b)
+      for (Index f = 0; f < x.channels; ++f)
+        count += std::isnan(x.at(i, b)[f]) &&
+                 !std::isnan(series.at(origins[static_cast<std::size_t>(b)] + horizon, i, f));
+  return count;
+}
+
+/// Returns a line on the leads that have no figure; empty if every observed value has a forecast. Collective.
+std::string missing_text(const ForecastFile& file, std::vector<double> missing, Reducer& reducer) {
+  reducer.sum(std::span<double>(missing));
+  std::vector<std::size_t> leads;
+  double all = 0;
+  for (std::size_t h = 0; h < missing.size(); ++h) {
+    if (missing[h] > 0) leads.push_back(h + 1);
+    all += missing[h];
+  }
+  if (leads.empty()) return "";
+  return fmt::format(
+      "remark    {}: {:.0f} observed value{} no forecast, so that {} of {} leads {} no figure (\"-\"), the "
+      "first "
+      "one lead {}\n",
+      file.path(), all, all == 1 ? " has" : "s have", leads.size(), missing.size(),
+      leads.size() == 1 ? "has" : "have", leads.front());
 }
 
 }  // namespace
@@ -55,13 +86,14 @@ void ScoredBeside::forecast(const Communicator& comm, const Domain& domain, Redu
                              [&](Index horizon, NodeView<const float> x) { visit(0, horizon, x); });
 }
 
-void ScoredBeside::add_errors(const Communicator& comm, const Domain& domain, Reducer& reducer,
-                              const TestForecasts& test, const Series& series,
-                              const std::optional<Split>& chosen_by, HorizonErrors& errors,
-                              HorizonErrors& earlier) const {
+std::string ScoredBeside::add_errors(const Communicator& comm, const Domain& domain, Reducer& reducer,
+                                     const TestForecasts& test, const Series& series,
+                                     const std::optional<Split>& chosen_by, HorizonErrors& errors,
+                                     HorizonErrors& earlier) const {
   const Split& deciding = chosen_by ? *chosen_by : domain.split;
   const std::vector<Index> validation = deciding.origins(Role::validation, test.horizons);
   const std::span<const Index> origins(test.origins);
+  std::string remarks;
   for (Index k = 0; k < size(); ++k) {
     const Index number = k + 1;
     if (k < std::ssize(baselines)) {
@@ -74,13 +106,21 @@ void ScoredBeside::add_errors(const Communicator& comm, const Domain& domain, Re
                           });
       if (chosen_by) baseline.fit(series, domain.split, reducer);
     }
+    const bool of_file = k >= std::ssize(baselines);
+    std::vector<double> missing(of_file ? static_cast<std::size_t>(test.horizons) : 0, 0.0);
     forecast(comm, domain, reducer, k, series, origins, test.horizons,
              [&](Index first, Index horizon, NodeView<const float> x) {
-               errors.add<float>(
-                   number, horizon, x, series,
-                   origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
+               const auto of =
+                   origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols));
+               errors.add<float>(number, horizon, x, series, of);
+               if (of_file)
+                 missing[static_cast<std::size_t>(horizon - 1)] += count_missing(x, series, of, horizon);
              });
+    if (of_file)
+      remarks +=
+          missing_text(files[static_cast<std::size_t>(k) - baselines.size()], std::move(missing), reducer);
   }
+  return remarks;
 }
 
 void ScoredBeside::visit_again(const Communicator& comm, const Domain& domain, Reducer& reducer,

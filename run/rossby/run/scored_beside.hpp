@@ -38,10 +38,11 @@ struct ScoredBeside {
                 const ForecastVisit& visit) const;
   /// Adds the errors in the test part to `errors`, and those of baselines in the validation part to
   /// `earlier`. Forecaster k has number k + 1 there. `chosen_by`: the split before train.refit, if there was
-  /// one. Collective.
-  void add_errors(const Communicator& comm, const Domain& domain, Reducer& reducer, const TestForecasts& test,
-                  const Series& series, const std::optional<Split>& chosen_by, HorizonErrors& errors,
-                  HorizonErrors& earlier) const;
+  /// one. Returns lines on forecasts that are missing in files. Collective.
+  [[nodiscard]] std::string add_errors(const Communicator& comm, const Domain& domain, Reducer& reducer,
+                                       const TestForecasts& test, const Series& series,
+                                       const std::optional<Split>& chosen_by, HorizonErrors& errors,
+                                       HorizonErrors& earlier) const;
   /// Makes the forecasts of forecaster k in the test part once more, some origins at a time, for hindcasts
   /// and maps. Collective.
   void visit_again(const Communicator& comm, const Domain& domain, Reducer& reducer,

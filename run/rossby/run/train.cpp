@@ -49,6 +49,8 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["training_hash"] = run.training_hash();
   if (const std::string nodes = node_hash(run.domain()); !nodes.empty()) json["node_hash"] = nodes;
   json["first_time"] = run.domain().info.time.text(0);
+  json["units"] = Json::array();
+  for (const SeriesVariable& variable : run.domain().variables()) json["units"].push_back(variable.units);
   run.add_metadata(json);
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;

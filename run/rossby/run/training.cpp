@@ -161,12 +161,12 @@ void Training<T>::observe(const EpochReport& report) {
   updates_ += report.updates;
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
-    if (directory_)
-      directory_->append_metrics(
-          epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
-                     seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
-                     place_json(comm_, hosts_, processor_, *run_))
-              .dump());
+    if (!directory_) return;
+    metrics_.add(epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
+                            seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
+                            place_json(comm_, hosts_, processor_, *run_))
+                     .dump());
+    metrics_.write(directory_);
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
   if (signals_) warn_of_short_grace(1 / std::max(report.batches_per_second, 1e-9));
@@ -431,7 +431,9 @@ TrainingResult Training<T>::fit() {
   if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
   release_unused_memory();  // of graphs, after relations are built: steps allocate next
   while (true) try {
-      return trainer_.run(hooks);
+      const TrainingResult result = trainer_.run(hooks);
+      agree(comm_, [&] { metrics_.write_last(directory_); });
+      return result;
     } catch (const NotFinite& error) {
       recover(error);
     } catch (const UserError& error) {

@@ -10,6 +10,7 @@
 #include "rossby/run/asynchronous_run.hpp"
 #include "rossby/run/checkpoints.hpp"
 #include "rossby/run/console.hpp"
+#include "rossby/run/late_metrics.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/stop_request.hpp"
 #include "rossby/run/train.hpp"
@@ -101,6 +102,7 @@ class Training {
   Index failed_step_ = 0;     // step at which the last rollback was needed,
   Index rolled_back_to_ = 0;  // and step to which it led
   bool looked_at_grace_ = false;
+  LateMetrics metrics_;
   std::string saved_;
   Stopwatch save_time_;
   double save_seconds_ = 0;  // of the last checkpoint

@@ -299,6 +299,10 @@ TEST(TimeAxis, Refusals) {
   };
   EXPECT_HAS(refusal({0, 1, 1}, "days since 1970-01-01"),
              "f.nc: variable time: time does not ascend: step 2");
+  EXPECT_HAS(user_message([] {
+               (void)TimeAxis::parse({0, 2, 1}, "days since 1970-01-01", "", "f.nc: variable valid_time");
+             }),
+             "Sort the steps: ds.sortby(\"valid_time\")");
   EXPECT_HAS(refusal({0, 2, 1}, "1"), "does not ascend: step 2 has 1, but the step before has 2");
   EXPECT_HAS(refusal({0, 55, 5}, "minutes since 2012-11-04 01:00"),
              "step 2 has 5 (2012-11-04T01:05), but the step before has 55 (2012-11-04T01:55). If the times "

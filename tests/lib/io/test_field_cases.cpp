@@ -735,6 +735,13 @@ TEST_F(FieldCases, WhatFloatsWouldLoseIsNoticed) {
   file.read(nodes, centred.data(), loss.first);
   EXPECT_NEAR(centred[2], 0.004 * std::sin(1), 1e-6);
   EXPECT_EQ(centred[1], 0);
+  // A larger level, whose variations only doubles resolve.
+  std::string large;
+  for (int t = 0; t < 40; ++t) large += " " + std::to_string(1e13 + std::round(5 * std::sin(t))) + " 1e13";
+  const FloatLoss of_large =
+      float_loss(open(head + "var x double time node\ndata x" + large + "\n"), nodes, 0, 40);
+  EXPECT_EQ(of_large.varying[0], 1);
+  EXPECT_EQ(of_large.lost[0], 1);
   // Ordinary data stay unchanged: floats, and doubles whose variations floats resolve.
   EXPECT_FALSE(open(small).finer_than_float());
   const SeriesFile pressure = open(head + "var p double time node\nramp p 100000 3.25 80\n");

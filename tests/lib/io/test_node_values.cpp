@@ -20,14 +20,14 @@ using testing_support::TemporaryDirectory;
 using testing_support::user_message;
 
 /// Writes sst(time = 2, lat = 2, lon = 3) with depth(lat, lon); latitudes begin at `first_lat`.
-void write_grid(const std::string& path, float first_lat, Index rows = 2) {
+void write_grid(const std::string& path, float first_lat, Index rows = 2, const char* lat_name = "lat") {
   NetcdfFile file = NetcdfFile::create(path);
   const int time = file.define_dimension("time", 2), lat = file.define_dimension("lat", rows),
             lon = file.define_dimension("lon", 3);
   const int all[] = {time, lat, lon}, cells[] = {lat, lon}, lats[] = {lat}, lons[] = {lon}, times[] = {time};
   const int stamps = file.define_variable("time", NetcdfType::float64, times);
   file.put_text(stamps, "units", "days since 2001-01-01");
-  const int lat_axis = file.define_variable("lat", NetcdfType::float32, lats);
+  const int lat_axis = file.define_variable(lat_name, NetcdfType::float32, lats);
   file.put_text(lat_axis, "units", "degrees_north");
   const int lon_axis = file.define_variable("lon", NetcdfType::float32, lons);
   file.put_text(lon_axis, "units", "degrees_east");
@@ -76,6 +76,9 @@ TEST(NodeValues, OfAnotherGridAreRefused) {
     return user_message([&] { (void)read_node_values(info, name, file.empty() ? "" : folder / file); });
   };
   EXPECT_NE(refusal("depth", "moved.nc").find("the grids differ"), std::string::npos);
+  write_grid(folder / "bare.nc", 40, 2, "latitudes");
+  EXPECT_NE(refusal("depth", "bare.nc").find("bare.nc: dimension lat has no coordinate variable"),
+            std::string::npos);
   EXPECT_NE(refusal("depth", "larger.nc")
                 .find("(lat = 3, lon = 3), but needs the dimensions of the nodes, (lat = 2, lon = 3)"),
             std::string::npos);

@@ -727,6 +727,13 @@ TEST(MachineProfile, KeepsDevicesApartFromTheHost) {
   EXPECT_EQ(json_of(back).dump(), json.dump());
   EXPECT_EQ(back.device.count, 1);
   EXPECT_EQ(json_of(machine()).contains("device"), false) << "as files of before";
+  const std::pair<const char*, double> damages[] = {
+      {"/cores", 0}, {"/memory_bytes", -1}, {"/ops/0/seconds", 1e300}};
+  for (const auto& [place, value] : damages) {
+    auto damaged = json;
+    damaged[nlohmann::ordered_json::json_pointer(place)] = value;
+    EXPECT_THROW((void)profile_of(damaged, "here"), UserError) << place;
+  }
   // A second measurement keeps host and device side by side; another device is refused.
   MachineProfile both = machine();
   merge(both, profile);
