@@ -343,7 +343,7 @@ class Grid(GridFiles):
                 ("--hindcasts", "nowhere/h.nc"): "nowhere/h.nc: cannot write into the folder nowhere: No such file",
                 ("--scores", "nowhere/h.nc"): "nowhere/h.nc: cannot write into the folder nowhere: No such file",
                 ("--hindcasts", "x.nc", "--scores", "x.nc"): "--hindcasts and --scores name the same file",
-                ("-o", "x.nc", "--scores", "./x.nc"): "-o and --scores name the same file"}.items():
+                ("--scores", "./bad.json"): "-o and --scores name the same file"}.items():
             with self.subTest(options):
                 self.refuse(3, [*evaluate, *options], pattern)
         self.refuse(1, [*evaluate, "--by", "day"], "--by", code=2)

@@ -1,6 +1,7 @@
 #include "rossby/run/late_metrics.hpp"
 
 #include <cstdio>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -8,7 +9,8 @@
 
 namespace rossby {
 
-void LateMetrics::write(const RunDirectory* directory) {
+void LateMetrics::write(const RunDirectory* directory, std::string line) {
+  lines_.push_back(std::move(line));
   try {
     write_last(directory);
     told_ = false;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "rossby/io/run_directory.hpp"
@@ -12,10 +11,9 @@ namespace rossby {
 /// Ranks without lines need no directory.
 class LateMetrics {
  public:
-  void add(std::string line) { lines_.push_back(std::move(line)); }
-  /// Writes all lines, or warns once that they are written later.
-  void write(const RunDirectory* directory);
-  /// Writes all lines. Throws UserError if the disk still has no room.
+  /// Writes this line after those that wait, or warns once that they are written later.
+  void write(const RunDirectory* directory, std::string line);
+  /// Writes the lines that wait. Throws UserError if the disk still has no room.
   void write_last(const RunDirectory* directory);
 
  private:

@@ -162,11 +162,10 @@ void Training<T>::observe(const EpochReport& report) {
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
     if (!directory_) return;
-    metrics_.add(epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
-                            seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
-                            place_json(comm_, hosts_, processor_, *run_))
-                     .dump());
-    metrics_.write(directory_);
+    const auto line = epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
+                                 seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1),
+                                 sent, place_json(comm_, hosts_, processor_, *run_));
+    metrics_.write(directory_, line.dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
   if (signals_) warn_of_short_grace(1 / std::max(report.batches_per_second, 1e-9));
