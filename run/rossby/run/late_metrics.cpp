@@ -1,7 +1,6 @@
 #include "rossby/run/late_metrics.hpp"
 
 #include <cstdio>
-#include <utility>
 
 #include <fmt/core.h>
 
@@ -9,8 +8,8 @@
 
 namespace rossby {
 
-void LateMetrics::write(const RunDirectory* directory, std::string line) {
-  lines_.push_back(std::move(line));
+void LateMetrics::write(const RunDirectory* directory, Index epoch, std::string line) {
+  lines_.emplace_back(epoch, std::move(line));
   try {
     write_last(directory);
     told_ = false;
@@ -24,12 +23,16 @@ void LateMetrics::write(const RunDirectory* directory, std::string line) {
 void LateMetrics::write_last(const RunDirectory* directory) {
   std::size_t done = 0;
   try {
-    for (; done < lines_.size(); ++done) directory->append_metrics(lines_[done]);
+    for (; done < lines_.size(); ++done) directory->append_metrics(lines_[done].second);
   } catch (const UserError&) {
     lines_.erase(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(done));
     throw;
   }
   lines_.clear();
+}
+
+void LateMetrics::cut(Index epoch) {
+  std::erase_if(lines_, [&](const auto& line) { return line.first >= epoch; });
 }
 
 }  // namespace rossby

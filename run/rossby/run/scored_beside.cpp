@@ -45,8 +45,7 @@ std::string missing_text(const ForecastFile& file, std::vector<double> missing, 
   if (leads.empty()) return "";
   return fmt::format(
       "remark    {}: {:.0f} observed value{} no forecast, so that {} of {} leads {} no figure (\"-\"), the "
-      "first "
-      "one lead {}\n",
+      "first one lead {}\n",
       file.path(), all, all == 1 ? " has" : "s have", leads.size(), missing.size(),
       leads.size() == 1 ? "has" : "have", leads.front());
 }

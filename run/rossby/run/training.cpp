@@ -141,6 +141,7 @@ void Training<T>::use(const RunDirectory* directory) {
 
 template <class T>
 void Training<T>::cut_metrics() {
+  metrics_.cut(trainer_.state().epoch);
   agree(comm_, [&] {
     if (directory_) rossby::cut_metrics(directory_->metrics_file(), trainer_.state().epoch);
   });
@@ -165,7 +166,7 @@ void Training<T>::observe(const EpochReport& report) {
     const auto line = epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
                                  seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1),
                                  sent, place_json(comm_, hosts_, processor_, *run_));
-    metrics_.write(directory_, line.dump());
+    metrics_.write(directory_, report.epoch, line.dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
   if (signals_) warn_of_short_grace(1 / std::max(report.batches_per_second, 1e-9));
