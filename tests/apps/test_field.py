@@ -424,7 +424,7 @@ class Field(support.ProgramTest):
         if b"libasan" in subprocess.run(["ldd", support.rossby], capture_output=True, check=False).stdout:
             self.skipTest("a sanitizer takes more")
         said = None
-        for mib in (*range(350, 551, 50), 2000):
+        for mib in (*range(200, 551, 50), 2000):
             result = subprocess.run(["sh", "-c", f'ulimit -v {mib * 1024}; exec "$@"', "sh", support.rossby, "train", "t.toml",
                                      "--run", f"limit{mib}", "--set", "data.file=small.nc"], cwd=self.folder, timeout=60,
                                     env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, check=False)

@@ -69,6 +69,8 @@ int take_lock(const std::string& path) {
   if (::ftruncate(fd, 0) != 0 ||
       ::pwrite(fd, mine.data(), mine.size(), 0) != static_cast<ssize_t>(mine.size())) {
     const int why = errno;
+    // A lock holds without its note. On a full disk, results can still go to another one.
+    if (locked == 0 && (why == ENOSPC || why == EDQUOT)) return fd;
     ::close(fd);
     user_error("{}: cannot write into this run directory: {}. Check the free space and the permissions", path,
                std::strerror(why));

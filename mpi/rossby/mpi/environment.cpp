@@ -132,6 +132,7 @@ ThreadLevel granted_threads() {
 
 Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::uncaught_exceptions()) {
   setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);  // no daemon to spawn ranks, of which there are none
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, mpi_level(level), &provided);
   if (provided < MPI_THREAD_FUNNELED)

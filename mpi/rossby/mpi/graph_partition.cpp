@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -10,14 +11,13 @@
 #include <vector>
 
 #include <petscmat.h>
+#include <scotch.h>  // after cstdio, of which it needs FILE
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/petsc_library.hpp"
 #include "rossby/mpi/watchdog.hpp"
-
-extern "C" void SCOTCH_randomReset(void);
 
 namespace rossby {
 namespace {
@@ -90,15 +90,19 @@ Mat adjacency(const Communicator& comm, const Neighbours& pairs, Index owned, In
   return matrix;
 }
 
-/// Converts costs to integers for PT-Scotch: each at least 1, about 2^30 in total at most.
-PetscInt* whole_weights(std::span<const double> weights, Index begin, Index end) {
+/// Converts the costs of rows [begin, end) to integers for Scotch: each at least 1, about 2^30 in total at
+/// most.
+template <class T>
+void whole_weights(std::span<const double> weights, Index begin, Index end, T* whole) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   const double budget = std::min(0x1.0p30, 1e4 * static_cast<double>(weights.size()));
-  auto* whole = petsc_array<PetscInt>(static_cast<std::size_t>(end - begin));
   for (Index i = begin; i < end; ++i)
-    whole[i - begin] = std::max<PetscInt>(
-        1, static_cast<PetscInt>(std::lround(weights[static_cast<std::size_t>(i)] / total * budget)));
-  return whole;
+    whole[i - begin] =
+        std::max<T>(1, static_cast<T>(std::lround(weights[static_cast<std::size_t>(i)] / total * budget)));
+}
+
+[[nodiscard]] bool weighs(std::span<const double> weights) {
+  return std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
 }
 
 /// Returns the owners of this rank's rows.
@@ -141,12 +145,46 @@ std::vector<int> gather_owners(const Communicator& comm, const std::vector<int>&
 /// Returns the owners of this rank's rows [begin, end).
 std::vector<int> owners_of(const Communicator& comm, const Neighbours& pairs, Index begin, Index end,
                            int parts, std::span<const double> weights, Index rows) {
-  const bool weighted = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
-  PetscInt* whole = weighted ? whole_weights(weights, begin, end) : nullptr;
+  PetscInt* whole = nullptr;
+  if (weighs(weights)) {
+    whole = petsc_array<PetscInt>(static_cast<std::size_t>(end - begin));
+    whole_weights(weights, begin, end, whole);
+  }
   Mat matrix = adjacency(comm, pairs, end - begin, rows);
   std::vector<int> owners = partition_by_scotch(comm, matrix, end - begin, parts, whole);
   ROSSBY_PETSC(MatDestroy, &matrix);
   return owners;
+}
+
+/// Returns the owners of all rows. Calls Scotch with PETSc's arguments, because loading PETSc takes longer
+/// than the partition of a small graph.
+std::vector<int> owners_of_all(const Neighbours& pairs, int parts, std::span<const double> weights,
+                               Index rows) {
+  std::vector<SCOTCH_Num> ptr(static_cast<std::size_t>(rows) + 1), column, whole, owners(ptr.size() - 1);
+  for (const auto& [row, neighbour] : pairs) {
+    ++ptr[static_cast<std::size_t>(row) + 1];
+    column.push_back(neighbour);
+  }
+  std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
+  if (weighs(weights)) {
+    whole.resize(owners.size());
+    whole_weights(weights, 0, rows, whole.data());
+  }
+  SCOTCH_randomReset();  // or a second partition would continue the first one's random numbers
+  SCOTCH_Graph graph;
+  SCOTCH_Strat strategy;
+  bool done = SCOTCH_graphInit(&graph) == 0 && SCOTCH_stratInit(&strategy) == 0;
+  require(done, "Scotch starts");
+  done = SCOTCH_graphBuild(&graph, 0, static_cast<SCOTCH_Num>(rows), ptr.data(), ptr.data() + 1,
+                           whole.empty() ? nullptr : whole.data(), nullptr, ptr.back(), column.data(),
+                           nullptr) == 0 &&
+         SCOTCH_stratGraphMapBuild(&strategy, SCOTCH_STRATDEFAULT, parts, 0.01) == 0 &&
+         SCOTCH_graphPart(&graph, parts, &strategy, owners.data()) == 0;
+  SCOTCH_stratExit(&strategy);
+  SCOTCH_graphExit(&graph);
+  if (!done)
+    user_error("partition: Scotch failed to cut the graph. Set parallel.partition = \"blocks\" or \"tiles\"");
+  return {owners.begin(), owners.end()};
 }
 
 /// Partitions on rank 0 alone. The parts of a small graph then do not depend on the number of ranks, and a
@@ -168,8 +206,7 @@ std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, 
   std::string text = agree(comm, [&] {
     std::string bytes;
     if (comm.rank() != 0) return bytes;
-    load_petsc();
-    const std::vector<int> owners = owners_of(Communicator::self(), pairs, 0, rows, parts, weights, rows);
+    const std::vector<int> owners = owners_of_all(pairs, parts, weights, rows);
     bytes.resize(owners.size() * sizeof(int));
     std::memcpy(bytes.data(), owners.data(), bytes.size());
     return bytes;

@@ -81,10 +81,7 @@ void take_lists(DataRecord& record, std::vector<RecordList> lists) {
   const std::size_t count = record.steps.size();
   if (count == 0 || high.size() != count || low.size() != count || record.sum.size() != count ||
       record.count.size() != count)
-    user_error(
-        "{}: the file is damaged: the lists of training steps contradict each other. Restore this "
-        "file, or train a new run",
-        record.path);
+    user_error("{}: the file is damaged: the lists of training steps contradict each other", record.path);
   for (std::size_t k = 0; k < count; ++k)
     record.step.push_back(static_cast<std::uint64_t>(high[k]) << 32 | static_cast<std::uint64_t>(low[k]));
 }
@@ -146,7 +143,7 @@ void write_record(const Communicator& comm, const std::string& path, const Domai
 }
 
 std::shared_ptr<const DataRecord> read_record(const Communicator& comm, const std::string& path,
-                                              const std::string& training_hash) {
+                                              const std::string& training_hash) try {
   const auto record = std::make_shared<DataRecord>();
   record->path = path;
   std::vector<RecordList> lists;
@@ -175,6 +172,8 @@ std::shared_ptr<const DataRecord> read_record(const Communicator& comm, const st
   read_state<double>(comm, path, RowPartition::blocks(0, comm.size()), arrays);
   agree(comm, [&] { take_lists(*record, std::move(lists)); });
   return record;
+} catch (const UserError& error) {  // of all ranks
+  user_error("{}. The command that trained this run writes this file again, without training", error.what());
 }
 
 FittedValues read_fitted(const Communicator& comm, const DataRecord& record, const Domain& domain,

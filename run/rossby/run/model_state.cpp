@@ -80,7 +80,6 @@ void ModelRun<T>::save_record(const std::string& path) {
   });
 }
 
-/// Throws UserError if more has changed than the values and where the data begin.
 /// Throws UserError if a variable has other units than in the training: such values are no corrections.
 /// States of old versions have no units.
 template <class T>
@@ -101,6 +100,7 @@ void ModelRun<T>::check_units(const std::string& path, const nlohmann::json& met
   }
 }
 
+/// Throws UserError if more has changed than the values and where the data begin.
 template <class T>
 DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann::json& metadata) const {
   const SeriesInfo& info = domain_.info;

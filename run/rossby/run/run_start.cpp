@@ -122,4 +122,23 @@ bool has_final_state(const std::string& run, const TrainingState& at) {
   }
 }
 
+bool is_damaged(const std::string& record) {
+  try {
+    verify_state(record);
+    return false;
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
+bool restore_configuration(RunStart& start, const Config& config, const std::string& run) {
+  if (start.directory) return false;
+  start.directory = RunDirectory::create(run);
+  const Json metadata = Json::parse(read_state_metadata(state_file_of(run)), nullptr, false);
+  std::string trained = config.to_toml();
+  if (metadata.is_object()) trained = metadata.value("config", trained);
+  atomic_write(start.directory->config_file(), trained);
+  return true;
+}
+
 }  // namespace rossby

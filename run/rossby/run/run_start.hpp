@@ -34,4 +34,11 @@ void expect_shared_run(const Communicator& comm, const std::string& run);
 /// True if the run's state is the end state of this checkpoint. On rank 0.
 [[nodiscard]] bool has_final_state(const std::string& run, const TrainingState& at);
 
+/// True if a state file is missing or damaged. On rank 0.
+[[nodiscard]] bool is_damaged(const std::string& file);
+
+/// Writes the configuration of an ended run if config.toml is missing: that of its state, or `config` if an
+/// old version has written the state. Returns whether. On rank 0.
+bool restore_configuration(RunStart& start, const Config& config, const std::string& run);
+
 }  // namespace rossby

@@ -210,6 +210,7 @@ class Started {
       describe(comm_, *run_, config_, evaluation_, run_->reducer());
       report_resumption(comm_, config_, *start_.checkpoint, training);
     }
+    restore_files();
     if (speaks()) fmt::print("done      nothing is left to do: {}{}\n", to_string(over), advice_for(over));
     if (plan_ &&
         lacks_prediction(comm_, asked_, options_.run, [&] { return training.last_trained_here(metrics()); }))
@@ -223,6 +224,23 @@ class Started {
     trained.result.best_metric = at.schedule.best;
     trained.all_steps = training.all_steps();
     return trained;
+  }
+
+  /// Writes what evaluations of an ended run need and somebody has removed or damaged.
+  void restore_files() {
+    const Stage stage(comm_, "looking at the files of the run", patience_with_files);
+    const std::string record = data_record_of(options_.run);
+    const bool damaged = agree(comm_, [&] { return comm_.rank() == 0 && is_damaged(record); });
+    if (!broadcast(comm_, damaged ? "yes" : "").empty()) run_->save_record(record);
+    agree(comm_, [&] {
+      if (comm_.rank() != 0) return;
+      std::vector<std::string> restored;
+      if (restore_configuration(start_, asked_, options_.run))
+        restored.push_back(start_.directory->config_file());
+      if (damaged) restored.push_back(record);
+      if (options_.prints && !restored.empty())
+        fmt::print("restored  {}: missing or damaged\n", fmt::join(restored, ", "));
+    });
   }
 
   void compare(const Training<T>& training) {
