@@ -28,6 +28,9 @@ if(ROSSBY_SANITIZE)
   endif()
   target_link_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE})
 endif()
+# Targets that link it after rossby_options have no checks of their own.
+add_library(rossby_not_sanitized INTERFACE)
+target_compile_options(rossby_not_sanitized INTERFACE -fno-sanitize=all)
 
 # Code without numerical loops (commands, assembly of runs, tests) need not be fast. With these options it
 # compiles in two thirds of the time. The last -O of a command line counts. Sanitizer presets set their own
