@@ -230,17 +230,18 @@ class Started {
   void restore_files() {
     const Stage stage(comm_, "looking at the files of the run", patience_with_files);
     const std::string record = data_record_of(options_.run);
-    const bool damaged = agree(comm_, [&] { return comm_.rank() == 0 && is_damaged(record); });
-    if (!broadcast(comm_, damaged ? "yes" : "").empty()) run_->save_record(record);
-    agree(comm_, [&] {
-      if (comm_.rank() != 0) return;
-      std::vector<std::string> restored;
+    std::vector<std::string> restored;
+    const bool damaged = agree(comm_, [&] {
+      if (comm_.rank() != 0) return false;
       if (restore_configuration(start_, asked_, options_.run))
         restored.push_back(start_.directory->config_file());
-      if (damaged) restored.push_back(record);
-      if (options_.prints && !restored.empty())
-        fmt::print("restored  {}: missing or damaged\n", fmt::join(restored, ", "));
+      if (!is_damaged(record)) return false;
+      restored.push_back(record);
+      return true;
     });
+    if (!broadcast(comm_, damaged ? "yes" : "").empty()) run_->save_record(record);
+    if (speaks() && !restored.empty())
+      fmt::print("restored  {}: missing or damaged\n", fmt::join(restored, ", "));
   }
 
   void compare(const Training<T>& training) {
